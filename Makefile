@@ -1,0 +1,29 @@
+# `make train` and `make test` set themselves up: Python 3.11 or newer with venv is all they need.
+PYTHON ?= python3
+VENV ?= .venv
+BIN = $(VENV)/bin
+
+.PHONY: train test lint zoo benchmark clean
+
+train: $(VENV)/installed
+	$(BIN)/python train/lm.py $(ARGS)
+
+test: $(VENV)/installed
+	$(BIN)/python -m pytest -n 2 $(ARGS)
+
+lint: $(VENV)/installed
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+zoo: $(VENV)/installed
+	$(BIN)/python -m keras_tying.zoo.cards
+
+$(VENV)/installed: setup.cfg pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet --editable .[test]
+	touch $@
+
+clean:
+	rm -rf $(VENV) build *.egg-info .pytest_cache .mypy_cache .ruff_cache

@@ -1,0 +1,99 @@
+"""Words and their ids."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from keras_tying.data.text import END_OF_SENTENCE, UNKNOWN, read_lines
+from keras_tying.files import write_atomically
+
+
+class Vocabulary:
+    """The words a model knows; a word's id is its place.
+
+    Args:
+        words: Distinct words, `<unk>` and `<eos>` among them.
+
+    Raises:
+        ValueError: If a word occurs twice, or `<unk>` or `<eos>` is missing.
+
+    Example:
+
+    >>> vocabulary = Vocabulary.from_tokens("a rose is a rose <eos>".split())
+    >>> vocabulary.words
+    ['a', 'rose', '<eos>', 'is', '<unk>']
+    >>> vocabulary.decode(vocabulary.encode(["a", "tulip"]))
+    ['a', '<unk>']
+    """
+
+    def __init__(self, words: Sequence[str]):
+        self.words = list(words)
+        self._ids = {word: i for i, word in enumerate(self.words)}
+        if len(self._ids) != len(self.words):
+            twice = next(word for word, count in Counter(self.words).items() if count > 1)
+            raise ValueError(f"A vocabulary lists each word once. Received twice: {twice!r}")
+        for special in (UNKNOWN, END_OF_SENTENCE):
+            if special not in self._ids:
+                raise ValueError(f"The vocabulary of {len(self.words)} words lacks {special!r}. Add it.")
+        self.unknown_id = self._ids[UNKNOWN]
+        self.end_id = self._ids[END_OF_SENTENCE]
+
+    @classmethod
+    def from_tokens(
+        cls, tokens: Iterable[str], size: int | None = None, minimum_count: int = 1
+    ) -> "Vocabulary":
+        """Words by falling count, then alphabetically.
+
+        Args:
+            tokens: The training text.
+            size: At most so many words, `<unk>` and `<eos>` included. Default: no cap.
+            minimum_count: Words seen less often are left out.
+
+        Raises:
+            ValueError: If the text has no tokens or `size` leaves no room for a word.
+        """
+        if size is not None and size < 3:
+            raise ValueError(f"`size` must be at least 3: <unk>, <eos> and a word. Received: size={size}")
+        counts = Counter(tokens)
+        if not counts:
+            raise ValueError("The training text has no tokens, so there is no vocabulary to make.")
+        specials = (END_OF_SENTENCE, UNKNOWN)
+        ordinary = [w for w, c in counts.items() if c >= minimum_count and w not in specials]
+        ordinary.sort(key=lambda word: (-counts[word], word))
+        kept = [*ordinary[: None if size is None else size - 2], *specials]
+        return cls(sorted(kept, key=lambda word: (-counts[word], word)))
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    def __contains__(self, word: str) -> bool:
+        return word in self._ids
+
+    def encode(self, tokens: Iterable[str]) -> np.ndarray:
+        """Ids `int32 [N]` of tokens; unknown ones become the id of `<unk>`."""
+        get, unknown = self._ids.get, self.unknown_id
+        return np.fromiter((get(token, unknown) for token in tokens), np.int32)
+
+    def decode(self, ids: Iterable[int]) -> list[str]:
+        """Words of ids.
+
+        Raises:
+            ValueError: If an id is outside the vocabulary.
+        """
+        words = []
+        for i in ids:
+            if not 0 <= i < len(self.words):
+                raise ValueError(f"Word ids must be in [0, {len(self.words)}). Received: {i}")
+            words.append(self.words[i])
+        return words
+
+    def save(self, path: str | Path) -> None:
+        """Writes one word a line, in order of ids."""
+        write_atomically(path, "".join(f"{word}\n" for word in self.words).encode())
+
+    @classmethod
+    def load(cls, path: str | Path) -> "Vocabulary":
+        """Reads what `save` wrote."""
+        return cls(list(read_lines(path)))

@@ -1,0 +1,5 @@
+"""Export: SavedModels that take and give text. Needs TensorFlow."""
+
+from keras_tying.export.language_model import export_language_model
+
+__all__ = ["export_language_model"]

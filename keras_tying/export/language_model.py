@@ -1,0 +1,144 @@
+"""A language model as a SavedModel that takes and gives text."""
+
+import shutil
+from pathlib import Path
+
+import keras
+import tensorflow as tf
+
+from keras_tying.data import Vocabulary
+from keras_tying.export.text import TextInGraph
+from keras_tying.losses.output_layer import token_losses
+from keras_tying.models.sampling import candidate_scores
+
+
+def export_language_model(
+    model: keras.Model, vocabulary: Vocabulary, path: str | Path, tokenization: str = "spaces"
+) -> None:
+    """Writes a SavedModel that needs TensorFlow alone.
+
+    Signatures, `B` sentences at a time, any `B`:
+
+    - `serving_default` and `score`: `sentences` `string [B]` to `tokens` `int64 [B]` (the words and the
+      sentence's end), `log_probability` `float32 [B]` (natural logarithm) and `perplexity` `float32 [B]`.
+    - `next_word`: `prefix` `string [B]` and `k` `int32 []` to `words` `string [B, k]` and `probabilities`
+      `float32 [B, k]`, likeliest first.
+    - `generate`: `prefix` `string [B]`, `length` `int32 []`, `temperature` `float32 []` (0: the likeliest
+      word each time), `top_k` `int32 []` (0: no limit), `top_p` `float32 []` (1: no limit) and `seed`
+      `int32 []` to `text` `string [B]`, the words that continue each prefix.
+
+    Every sentence starts afresh, as after the end of another. Words outside the vocabulary are read
+    and scored as `<unk>`. An empty sentence is the end of a sentence alone.
+
+    Args:
+        model: A trained `LanguageModel`.
+        vocabulary: Its words.
+        path: Folder to make, for TensorFlow Serving `.../NAME/1`; replaced if it is there.
+        tokenization: How sentences become tokens, see `keras_tying.data.tokenize`.
+
+    Raises:
+        ValueError: If model and vocabulary differ in size.
+        RuntimeError: If Keras runs on another backend than TensorFlow.
+    """
+    if keras.backend.backend() != "tensorflow":
+        raise RuntimeError(
+            "A SavedModel is written by the TensorFlow backend. Load the model with KERAS_BACKEND=tensorflow. "
+            f"Received: {keras.backend.backend()}"
+        )
+    if len(vocabulary) != model.vocabulary_size:
+        raise ValueError(
+            f"The model has {model.vocabulary_size} words. Received: a vocabulary of {len(vocabulary)}."
+        )
+    path = Path(path)
+    served = ServedLanguageModel(model, TextInGraph(vocabulary, tokenization))
+    archive = keras.export.ExportArchive()
+    archive.track(model)
+    archive.track(served.text)
+    for name, endpoint in served.endpoints().items():
+        archive.add_endpoint(name, endpoint)
+    unfinished = path.with_name(f".{path.name}.unfinished")
+    shutil.rmtree(unfinished, ignore_errors=True)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    archive.write_out(unfinished, verbose=False)
+    shutil.rmtree(path, ignore_errors=True)
+    unfinished.replace(path)
+
+
+class ServedLanguageModel:
+    """The functions behind the signatures; see `export_language_model`."""
+
+    def __init__(self, model: keras.Model, text: TextInGraph):
+        self.model = model
+        self.text = text
+
+    def endpoints(self) -> dict:
+        """Traced functions by the name of their signature."""
+        strings = tf.TensorSpec([None], tf.string)
+        integer, number = tf.TensorSpec([], tf.int32), tf.TensorSpec([], tf.float32)
+        specs = {
+            "serving_default": (self.score, (strings,)),
+            "score": (self.score, (strings,)),
+            "next_word": (self.next_word, (strings, integer)),
+            "generate": (self.generate, (strings, integer, number, integer, number, integer)),
+        }
+        functions = {}
+        for name, (method, signature) in specs.items():
+            functions[name] = tf.function(method, input_signature=signature)
+            functions[name].get_concrete_function()
+        return functions
+
+    def score(self, sentences):
+        inputs, targets, lengths = self.text.with_ends(sentences)
+        hidden, _ = self.model.hidden_states(inputs, training=False)
+        flat = tf.reshape(hidden, [-1, hidden.shape[-1]])
+        _, nll = token_losses(flat, tf.reshape(targets, [-1]), self.model.output_layer)
+        real = tf.sequence_mask(lengths, tf.shape(targets)[1], tf.float32)
+        log_probability = -tf.reduce_sum(tf.reshape(nll, tf.shape(targets)) * real, axis=1)
+        return {
+            "tokens": lengths,
+            "log_probability": log_probability,
+            "perplexity": tf.exp(-log_probability / tf.cast(lengths, tf.float32)),
+        }
+
+    def next_word(self, prefix, k):
+        tf.debugging.assert_positive(k, "k must be at least 1")
+        scores, _ = self._read(prefix)
+        best = tf.math.top_k(tf.nn.softmax(scores), tf.minimum(k, self.model.vocabulary_size))
+        return {"words": self.text.decode(best.indices), "probabilities": best.values}
+
+    def generate(self, prefix, length, temperature, top_k, top_p, seed):
+        tf.debugging.assert_non_negative(length, "length must be at least 0")
+        tf.debugging.assert_non_negative(temperature, "temperature must be at least 0")
+        scores, states = self._read(prefix)
+        top_k = tf.where(top_k > 0, top_k, self.model.vocabulary_size)
+        written = tf.TensorArray(tf.int32, length, element_shape=[None])
+
+        def step(t, scores, states, written):
+            candidates = candidate_scores(scores, temperature, top_k, top_p)
+            drawn = tf.random.stateless_categorical(candidates, 1, [seed, t], dtype=tf.int32)[:, 0]
+            hidden, states = self.model.hidden_states(drawn[:, None], states, training=False)
+            return t + 1, self._scores(hidden[:, 0]), states, written.write(t, drawn)
+
+        *_, written = tf.while_loop(lambda t, *_: t < length, step, (0, scores, states, written))
+        words = self.text.decode(tf.transpose(written.stack()))
+        return {"text": tf.strings.reduce_join(words, axis=1, separator=" ")}
+
+    def _read(self, prefix):
+        """Scores of what follows each prefix, and the states after it."""
+        inputs, _, lengths = self.text.with_ends(prefix)
+        rows = tf.shape(inputs)[0]
+        states = self.model.zero_states(rows)
+        scores = tf.zeros([rows, self.model.vocabulary_size])
+
+        def step(t, scores, states):
+            hidden, new_states = self.model.hidden_states(inputs[:, t : t + 1], states, training=False)
+            reading = (tf.cast(t, tf.int64) < lengths)[:, None]
+            last = (tf.cast(t, tf.int64) == lengths - 1)[:, None]
+            states = [tf.where(reading, new, old) for new, old in zip(new_states, states, strict=True)]
+            return t + 1, tf.where(last, self._scores(hidden[:, 0]), scores), states
+
+        _, scores, states = tf.while_loop(lambda t, *_: t < tf.shape(inputs)[1], step, (0, scores, states))
+        return scores, states
+
+    def _scores(self, hidden):
+        return tf.cast(self.model.embedding(hidden, reverse=True), tf.float32)

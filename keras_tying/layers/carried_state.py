@@ -1,0 +1,64 @@
+"""Recurrent state that outlives a batch."""
+
+import keras
+
+
+@keras.saving.register_keras_serializable("keras_tying")
+class CarriedState(keras.layers.Layer):
+    """Variables that hold a recurrent stack's state from one window of a text to the next.
+
+    They belong to a run and its batch size, not to the model: a saved model does not hold them.
+
+    Args:
+        widths: Sizes of the states, one integer a state.
+        **kwargs: Base layer arguments, such as `name`.
+
+    Example:
+
+    >>> import keras_tying as kt
+    >>> state = kt.layers.CarriedState([200, 200])
+    >>> state.allocate(20)
+    >>> [tuple(value.shape) for value in state.values]
+    [(20, 200), (20, 200)]
+    """
+
+    def __init__(self, widths, **kwargs):
+        super().__init__(**kwargs)
+        self.widths = list(widths)
+        self.batch_size = None
+        self.values = []
+
+    def allocate(self, batch_size):
+        """Makes zero states for `batch_size` rows; does nothing when they are there already."""
+        if batch_size == self.batch_size:
+            return
+        if self.batch_size is not None:
+            raise ValueError(
+                f"The state is allocated for {self.batch_size} rows and compiled functions refer to it. "
+                f"Load the model anew to train with another batch size. Received: batch_size={batch_size}"
+            )
+        self.values = [
+            self.add_weight(
+                shape=(batch_size, width), initializer="zeros", trainable=False, name=f"state_{i}"
+            )
+            for i, width in enumerate(self.widths)
+        ]
+        self.batch_size = batch_size
+
+    def update(self, values):
+        for variable, value in zip(self.values, values, strict=True):
+            variable.assign(value)
+
+    def reset(self):
+        """Sets every state to zero, as at the start of a text."""
+        for variable in self.values:
+            variable.assign(keras.ops.zeros_like(variable))
+
+    def save_own_variables(self, store):
+        """Keeps nothing: the state is the run's."""
+
+    def load_own_variables(self, store):
+        """Finds nothing to load."""
+
+    def get_config(self):
+        return {**super().get_config(), "widths": self.widths}

@@ -1,0 +1,150 @@
+"""One matrix that embeds words on the way in and scores them on the way out."""
+
+import copy
+
+import keras
+from keras import constraints, initializers, ops, regularizers
+
+from keras_tying.layers.lookup import dense_gradient_lookup
+
+
+@keras.saving.register_keras_serializable("keras_tying")
+class TiedEmbedding(keras.layers.ReversibleEmbedding):
+    """Embedding layer whose matrix is also the output projection, with an output bias.
+
+    Called on word ids it looks up rows of the matrix `S`; called with `reverse=True` on hidden states
+    it scores every word: `logits = h S^T + b`. With `tie_weights=True` both roles use one variable, so
+    its gradient is the sum of the two roles' gradients. The layer may be called any number of times:
+    shared by an encoder's input, a decoder's input and a decoder's output it is three-way tying.
+
+    Args:
+        input_dim: Integer, the vocabulary size `V`.
+        output_dim: Integer, the embedding size `H`.
+        tie_weights: Boolean. `True` (default) shares the variable; `False` adds a separate
+            `[H, V]` matrix for the reverse role.
+        use_bias: Boolean, whether logits get a bias of size `V`. Defaults to `True`.
+        bias_initializer: Initializer of the bias. Defaults to `"zeros"`.
+        bias_regularizer: Optional regularizer of the bias.
+        bias_constraint: Optional constraint of the bias.
+        **kwargs: Everything else `keras.layers.ReversibleEmbedding` takes: `embeddings_initializer`,
+            `mask_zero`, `reverse_dtype`, `logit_soft_cap`, `dtype`, `name`, ...
+
+    Call arguments:
+        inputs: Integer ids of any shape `[...]`, or, with `reverse=True`, floats `[..., H]`.
+        reverse: Boolean, `True` to score words instead of embedding them. Defaults to `False`.
+
+    Output shape:
+        `[..., H]`, or `[..., V]` with `reverse=True`.
+
+    Example:
+
+    >>> import keras, numpy as np, keras_tying as kt
+    >>> embedding = kt.layers.TiedEmbedding(10_000, 200)
+    >>> tokens = np.array([[3, 14, 15]])
+    >>> hidden = keras.layers.LSTM(200, return_sequences=True)(embedding(tokens))
+    >>> tuple(embedding(hidden, reverse=True).shape)
+    (1, 3, 10000)
+    >>> len(embedding.trainable_variables)  # the shared matrix and the bias
+    2
+
+    Reference:
+        Press and Wolf, Using the Output Embedding to Improve Language Models, sections 1 and 3.
+    """
+
+    def __init__(
+        self,
+        input_dim,
+        output_dim,
+        tie_weights=True,
+        use_bias=True,
+        bias_initializer="zeros",
+        bias_regularizer=None,
+        bias_constraint=None,
+        **kwargs,
+    ):
+        super().__init__(input_dim, output_dim, tie_weights=tie_weights, **kwargs)
+        self.use_bias = use_bias
+        self.bias_initializer = initializers.get(bias_initializer)
+        self.bias_regularizer = regularizers.get(bias_regularizer)
+        self.bias_constraint = constraints.get(bias_constraint)
+        self.bias = None
+
+    def build(self, input_shape=None):
+        if self.built:
+            return
+        super().build(input_shape)
+        if self.use_bias:
+            self.bias = self.add_weight(
+                shape=(self.input_dim,),
+                initializer=self.bias_initializer,
+                regularizer=self.bias_regularizer,
+                constraint=self.bias_constraint,
+                name="bias",
+            )
+
+    @property
+    def output_embeddings(self):
+        """The `[V, H]` matrix that scores words: `embeddings` itself when tied."""
+        return self.embeddings if self.tie_weights else ops.transpose(self.reverse_embeddings)
+
+    def call(self, inputs, reverse=False):
+        if not reverse:
+            return self._embed(inputs)
+        dtype = self.reverse_dtype or self.compute_dtype
+        kernel = ops.transpose(self.embeddings) if self.tie_weights else self.reverse_embeddings
+        logits = ops.matmul(ops.cast(inputs, dtype), ops.cast(kernel, dtype))
+        return self._finish(logits)
+
+    def _embed(self, ids):
+        if keras.backend.standardize_dtype(ids.dtype) not in ("int32", "int64"):
+            ids = ops.cast(ids, "int32")
+        vectors = ops.cast(dense_gradient_lookup(self.embeddings, ids), self.compute_dtype)
+        if self.mask_zero:
+            vectors._keras_mask = ops.not_equal(ids, 0)
+        return vectors
+
+    def _finish(self, logits):
+        """Adds the bias, then caps: the cap must see what the softmax sees."""
+        if self.bias is not None:
+            logits = logits + ops.cast(self.bias, logits.dtype)
+        if self.logit_soft_cap is not None:
+            logits = ops.tanh(logits / self.logit_soft_cap) * self.logit_soft_cap
+        return logits
+
+    def _int8_call(self, inputs, reverse=False):
+        return self._quantized_call(super()._int8_call, inputs, reverse)
+
+    def _int4_call(self, inputs, reverse=False):
+        return self._quantized_call(super()._int4_call, inputs, reverse)
+
+    def _quantized_call(self, parent_call, inputs, reverse):
+        if not reverse:
+            return parent_call(inputs)
+        soft_cap, self.logit_soft_cap = self.logit_soft_cap, None  # capped in _finish, after the bias
+        try:
+            logits = parent_call(inputs, reverse=True)
+        finally:
+            self.logit_soft_cap = soft_cap
+        return self._finish(logits)
+
+    def quantize(self, mode=None, type_check=True, config=None):
+        if type_check and type(self) is not TiedEmbedding:
+            raise self._not_implemented_error(self.quantize)
+        super().quantize(mode, type_check=False, config=config)
+
+    @property
+    def variable_serialization_spec(self):
+        spec = copy.deepcopy(super().variable_serialization_spec)
+        if self.use_bias:
+            for names in spec.values():
+                names.append("bias")
+        return spec
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "use_bias": self.use_bias,
+            "bias_initializer": initializers.serialize(self.bias_initializer),
+            "bias_regularizer": regularizers.serialize(self.bias_regularizer),
+            "bias_constraint": constraints.serialize(self.bias_constraint),
+        }

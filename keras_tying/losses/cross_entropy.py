@@ -1,0 +1,124 @@
+"""The loss of a language model, as a Keras loss that can also start from hidden states."""
+
+from dataclasses import replace
+
+import keras
+from keras import ops
+
+from keras_tying.losses.output_layer import fused_cross_entropy, losses_from_logits, token_losses
+
+REDUCTIONS = ("sum_over_steps", "mean")
+
+
+@keras.saving.register_keras_serializable("keras_tying")
+class SequenceCrossEntropy(keras.losses.Loss):
+    """Negative log-likelihood of the next words, on the scale its recipes' learning rates belong to.
+
+    As a Keras loss it takes logits. A `LanguageModel` compiled with it does not form them while
+    training: loss and gradient go from hidden states to the output embeddings in chunks of tokens.
+
+    Args:
+        scale: `"sum_over_steps"` (default) sums over the `T` steps of a window and averages over the
+            rows of the batch, as the published recipes for Penn Treebank do: the learning rate 1 and
+            the clipping norm 5 belong to it. `"mean"` averages over tokens, `T` times smaller.
+        label_smoothing: Float in [0, 1), the share of the target that is uniform over all words.
+        temperature: Positive float that divides the scores.
+        ignore_id: Optional integer: targets equal to it are left out of sum and mean.
+        name: Optional name.
+
+    Raises:
+        ValueError: If an argument is outside its range.
+
+    Example:
+
+    >>> import numpy as np, keras_tying as kt
+    >>> loss = kt.losses.SequenceCrossEntropy()
+    >>> targets, logits = np.zeros((2, 5), "int32"), np.zeros((2, 5, 10), "float32")
+    >>> round(float(loss(targets, logits)), 4)  # 5 steps, each ln 10
+    11.5129
+
+    Reference:
+        Zaremba, Sutskever and Vinyals, Recurrent Neural Network Regularization, section 4.1.
+    """
+
+    def __init__(
+        self,
+        scale="sum_over_steps",
+        label_smoothing=0.0,
+        temperature=1.0,
+        ignore_id=None,
+        name="sequence_cross_entropy",
+        **kwargs,
+    ):
+        super().__init__(name=name, **kwargs)
+        if scale not in REDUCTIONS:
+            raise ValueError(f"`scale` must be one of {REDUCTIONS}. Received: scale={scale!r}")
+        if not 0 <= label_smoothing < 1:
+            raise ValueError(
+                f"`label_smoothing` must be in [0, 1). Received: label_smoothing={label_smoothing}"
+            )
+        if temperature <= 0:
+            raise ValueError(f"`temperature` must be positive. Received: temperature={temperature}")
+        self.scale = scale
+        self.label_smoothing = label_smoothing
+        self.temperature = temperature
+        self.ignore_id = ignore_id
+
+    def __call__(self, y_true, y_pred, sample_weight=None):
+        """Scalar loss of targets `[B, T]` under logits `[B, T, V]`."""
+        objective, _ = losses_from_logits(
+            ops.cast(y_pred, "float32") / self.temperature, ops.cast(y_true, "int32"), self.label_smoothing
+        )
+        return ops.sum(objective * self.token_weights(y_true, sample_weight))
+
+    def token_weights(self, y_true, sample_weight=None):
+        """Weight `[B, T]` of each target in the scalar loss."""
+        weights = self._counted(y_true, sample_weight)
+        if self.scale == "sum_over_steps":
+            return weights / ops.cast(ops.shape(y_true)[0], "float32")
+        return weights / ops.maximum(ops.sum(weights), 1)
+
+    def from_hidden(self, y_true, hidden, output, sample_weight=None, training=True):
+        """The loss without logits.
+
+        Args:
+            y_true: Targets `[B, T]`.
+            hidden: What the output embeddings are multiplied with, `[B, T, H]`.
+            output: The model's `OutputLayer`; temperature and smoothing come from this loss.
+            sample_weight: Optional weights that broadcast to `[B, T]`.
+            training: Whether a gradient will be asked for.
+
+        Returns:
+            The scalar loss, the negative log-likelihood of each token `[B, T]` and which tokens count
+            `[B, T]`.
+        """
+        flat_targets = ops.cast(ops.reshape(y_true, (-1,)), "int32")
+        flat_hidden = ops.reshape(hidden, (-1, hidden.shape[-1]))
+        weights = ops.reshape(self.token_weights(y_true, sample_weight), (-1,))
+        output = replace(output, temperature=self.temperature, label_smoothing=self.label_smoothing)
+        if training:
+            total, nll = fused_cross_entropy(flat_hidden, flat_targets, weights, output)
+        else:
+            objective, nll = token_losses(flat_hidden, flat_targets, output)
+            total = ops.sum(objective * weights)
+        return total, ops.reshape(nll, ops.shape(y_true)), self._counted(y_true, sample_weight)
+
+    def _counted(self, y_true, sample_weight):
+        counted = ops.ones(ops.shape(y_true), "float32")
+        if self.ignore_id is not None:
+            counted = ops.cast(ops.not_equal(y_true, self.ignore_id), "float32")
+        if sample_weight is not None:
+            sample_weight = ops.cast(sample_weight, "float32")
+            if len(sample_weight.shape) < len(counted.shape):
+                sample_weight = ops.expand_dims(sample_weight, -1)
+            counted = counted * sample_weight
+        return counted
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "scale": self.scale,
+            "label_smoothing": self.label_smoothing,
+            "temperature": self.temperature,
+            "ignore_id": self.ignore_id,
+        }

@@ -1,0 +1,73 @@
+"""Cross-entropy of an output layer without keeping its logits.
+
+The scores of all words for all tokens of a batch are the largest tensor of a language model, and its
+gradient is as large. Here a chunk of tokens is scored, its loss and its gradient are computed
+together, and the chunk's scores are gone before the next chunk's exist.
+
+With hidden states `h`, output embeddings `V` and bias `b`, `z = h V^T + b` and target `o`::
+
+    loss      = log sum_k exp(z_k) - z_o
+    dloss/dz  = softmax(z) - onehot(o)
+
+Reference:
+    Press and Wolf, Using the Output Embedding to Improve Language Models, section 3.
+"""
+
+from dataclasses import dataclass
+
+import keras
+from keras import ops
+
+
+@dataclass(frozen=True)
+class OutputLayer:
+    """What turns hidden states into a loss, besides the targets.
+
+    Attributes:
+        embeddings: Output embeddings `[V, H]`.
+        bias: Bias `[V]`, or `None`.
+        soft_cap: Scores `z` become `soft_cap * tanh(z / soft_cap)`; `None` leaves them.
+        temperature: What scores are divided by, after the cap.
+        label_smoothing: Share of the target distribution that is uniform over all words.
+    """
+
+    embeddings: object
+    bias: object = None
+    soft_cap: float | None = None
+    temperature: float = 1.0
+    label_smoothing: float = 0.0
+
+
+def plain_token_losses(hidden, targets, output):
+    """The definition: objective and negative log-likelihood `[N]`, through all logits at once."""
+    logits = ops.matmul(hidden, ops.transpose(ops.cast(output.embeddings, hidden.dtype)))
+    logits = ops.cast(logits, "float32")
+    if output.bias is not None:
+        logits = logits + ops.cast(output.bias, "float32")
+    if output.soft_cap is not None:
+        logits = ops.tanh(logits / output.soft_cap) * output.soft_cap
+    return losses_from_logits(logits / output.temperature, targets, output.label_smoothing)
+
+
+def losses_from_logits(logits, targets, label_smoothing=0.0):
+    """Objective and negative log-likelihood `[...]` of `targets` `[...]` under `logits` `[..., V]`.
+
+    The two differ by label smoothing, which belongs to the objective only.
+    """
+    normaliser = ops.logsumexp(logits, axis=-1)
+    nll = normaliser - ops.take_along_axis(logits, ops.expand_dims(targets, -1), axis=-1)[..., 0]
+    if not label_smoothing:
+        return nll, nll
+    uniform = normaliser - ops.mean(logits, axis=-1)
+    return (1 - label_smoothing) * nll + label_smoothing * uniform, nll
+
+
+if keras.backend.backend() == "tensorflow":
+    from keras_tying.losses.output_layer_tensorflow import fused_cross_entropy, token_losses
+else:
+    token_losses = plain_token_losses
+
+    def fused_cross_entropy(hidden, targets, weights, output):
+        """Returns `sum(weights * objective)` and the negative log-likelihoods `[N]`."""
+        objective, nll = plain_token_losses(hidden, targets, output)
+        return ops.sum(objective * weights), ops.stop_gradient(nll)

@@ -1,0 +1,127 @@
+"""TensorFlow: loss and gradient of the output layer in one pass over chunks of tokens."""
+
+import tensorflow as tf
+
+SCORES_PER_CHUNK = 2**25
+"""Scores (tokens times words) alive at once: 128 MiB in float32."""
+
+
+def token_losses(hidden, targets, output):
+    """Objective and negative log-likelihood `[N]` of `targets` `[N]` given `hidden` `[N, H]`, in chunks."""
+    embeddings, bias = _operands(hidden, output)
+
+    def chunk_losses(states, words):
+        scores = _scores(states, embeddings, bias, output)
+        return _losses(scores, tf.nn.softmax(scores), words, output)
+
+    return _over_chunks(chunk_losses, (hidden, targets), embeddings.shape[0])
+
+
+def fused_cross_entropy(hidden, targets, weights, output):
+    """Returns the scalar `sum(weights * objective)` and the negative log-likelihoods `[N]`.
+
+    The sum is differentiable in `hidden` `[N, H]`, the output embeddings and the bias; its gradient is
+    computed beside it, so the backward pass only scales. The other results and arguments carry none.
+    """
+    embeddings, bias = _operands(hidden, output)
+    biases = () if bias is None else (bias,)
+
+    @tf.custom_gradient
+    def cross_entropy(hidden, embeddings, *biases):
+        def chunk_gradients(states, words, chunk_weights):
+            scores = _scores(states, embeddings, biases[0] if biases else None, output)
+            probabilities = tf.nn.softmax(scores)
+            objective, nll = _losses(scores, probabilities, words, output)
+            d_scores = _score_gradient(scores, probabilities, words, chunk_weights, output)
+            d_scores = tf.cast(d_scores, states.dtype)
+            d_parameters = [tf.matmul(d_scores, states, transpose_a=True)]
+            if biases:
+                d_parameters.append(tf.reduce_sum(d_scores, 0))
+            return objective, nll, tf.matmul(d_scores, embeddings), *d_parameters
+
+        objective, nll, d_hidden, *d_parameters = _over_chunks(
+            chunk_gradients, (hidden, targets, weights), embeddings.shape[0], sums=(embeddings, *biases)
+        )
+
+        def gradient(d_total, _):
+            scale = tf.cast(d_total, hidden.dtype)
+            return tuple(scale * d for d in (d_hidden, *d_parameters))
+
+        return (tf.reduce_sum(objective * weights), nll), gradient
+
+    total, nll = cross_entropy(hidden, embeddings, *biases)
+    return total, tf.stop_gradient(nll)
+
+
+def _operands(hidden, output):
+    embeddings = tf.cast(tf.convert_to_tensor(output.embeddings), hidden.dtype)
+    bias = None if output.bias is None else tf.cast(tf.convert_to_tensor(output.bias), hidden.dtype)
+    return embeddings, bias
+
+
+def _scores(states, embeddings, bias, output):
+    """What the softmax sees, float32 `[N, V]`."""
+    scores = tf.matmul(states, embeddings, transpose_b=True)
+    if bias is not None:
+        scores = tf.nn.bias_add(scores, bias)
+    scores = tf.cast(scores, tf.float32)
+    if output.soft_cap is not None:
+        scores = tf.tanh(scores / output.soft_cap) * output.soft_cap
+    return scores if output.temperature == 1 else scores / output.temperature
+
+
+def _losses(scores, probabilities, words, output):
+    """Objective and negative log-likelihood `[N]`; they differ by label smoothing."""
+    # The normaliser, read off the likeliest word: its probability is at least 1 / V, so the logarithm
+    # is safe, and it costs two maxima where a log-sum-exp would take the exponentials a second time.
+    normaliser = tf.reduce_max(scores, -1) - tf.math.log(tf.reduce_max(probabilities, -1))
+    nll = normaliser - tf.gather(scores, words, batch_dims=1)
+    if not output.label_smoothing:
+        return nll, nll
+    uniform = normaliser - tf.reduce_mean(scores, -1)
+    return (1 - output.label_smoothing) * nll + output.label_smoothing * uniform, nll
+
+
+def _score_gradient(scores, probabilities, words, weights, output):
+    """Gradient of `sum(weights * losses)` in the scores before temperature and cap, `[N, V]`."""
+    scale = weights / output.temperature
+    gradient = probabilities
+    if output.label_smoothing:
+        gradient -= output.label_smoothing / tf.cast(tf.shape(scores)[1], tf.float32)
+    places = tf.stack([tf.range(tf.shape(words)[0], dtype=words.dtype), words], -1)
+    gradient = tf.tensor_scatter_nd_sub(
+        gradient * scale[:, None], places, (1 - output.label_smoothing) * scale
+    )
+    if output.soft_cap is not None:
+        gradient *= 1 - tf.square(scores * (output.temperature / output.soft_cap))
+    return gradient
+
+
+def _over_chunks(function, arrays, vocabulary_size, sums=()):
+    """Applies `function` to chunks of `arrays` along their first axis.
+
+    The last outputs of `function`, shaped like `sums`, are added up; those before are concatenated.
+    """
+    chunk = max(1, SCORES_PER_CHUNK // vocabulary_size)
+    if arrays[0].shape[0] is not None and arrays[0].shape[0] <= chunk:
+        return function(*arrays)
+
+    length = tf.shape(arrays[0])[0]
+    chunks = tf.maximum(-(-length // chunk), 1)
+    shapes = [arrays[1].shape, arrays[1].shape, arrays[0].shape][: 3 if sums else 2]
+    dtypes = [tf.float32, tf.float32, arrays[0].dtype]
+    joined = [tf.TensorArray(dtype, chunks, infer_shape=False) for dtype, _ in zip(dtypes, shapes, strict=False)]
+
+    def body(i, joined, totals):
+        outputs = function(*(array[i * chunk : (i + 1) * chunk] for array in arrays))
+        pieces, parts = outputs[: len(joined)], outputs[len(joined) :]
+        joined = [array.write(i, piece) for array, piece in zip(joined, pieces, strict=True)]
+        return i + 1, joined, [total + part for total, part in zip(totals, parts, strict=True)]
+
+    _, joined, totals = tf.while_loop(
+        lambda i, *_: i < chunks,
+        body,
+        (0, joined, [tf.zeros_like(total) for total in sums]),
+        parallel_iterations=1,  # one chunk's scores at a time
+    )
+    return *(tf.ensure_shape(array.concat(), shape) for array, shape in zip(joined, shapes, strict=True)), *totals

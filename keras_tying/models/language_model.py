@@ -1,0 +1,311 @@
+"""A recurrent language model whose output embedding may be its input embedding."""
+
+from contextlib import contextmanager
+
+import keras
+from keras import ops
+
+from keras_tying.backend import compile_function
+from keras_tying.layers import LSTM, CarriedState, TiedEmbedding
+from keras_tying.losses import OutputLayer, SequenceCrossEntropy
+from keras_tying.metrics import Perplexity
+from keras_tying.models.sampling import generate_words
+
+
+@keras.saving.register_keras_serializable("keras_tying")
+class LanguageModel(keras.Model):
+    """Word-level LSTM language model: embedding, LSTM layers, optional projection, output embedding.
+
+    With input word `c`, embeddings `S` (or `U` and `V` when untied), the LSTM stack's output `h2` and
+    the optional projection `P`, the scores of all words are `h3 = V P h2 + b`, `V = U = S` when tied.
+
+    Trained on windows `[B, T]` of a text cut into `B` rows, it carries its recurrent state from one
+    window to the next once `carry_state(B)` was called. Compiled with `SequenceCrossEntropy`, which
+    stands in where no loss is given, training goes from hidden states straight to the loss; `predict` gives logits.
+
+    Args:
+        vocabulary_size: Integer `V`.
+        units: Integer `H`, the size of embeddings and LSTM layers.
+        num_layers: Integer, LSTM layers. Defaults to 2.
+        tied: Boolean, whether input and output embeddings are one variable. Defaults to `True`.
+        projection: Boolean, whether the matrix `P` `[H, H]`, without bias and activation, stands before
+            the output embedding. Defaults to `False`.
+        projection_bias: Boolean, whether the projection has a bias after all. Defaults to `False`.
+        projection_regularizer: Regularizer of `P`, for example `ProjectionRegularizer`.
+        dropout: Float in [0, 1): on the input of each LSTM layer and on the output of the last, drawn
+            anew at every step, never on the recurrence. Defaults to 0.
+        initializer_range: Every weight and bias is drawn from uniform(-range, range). Defaults to 0.1.
+        logit_soft_cap: Optional cap on the scores.
+        **kwargs: `name`, `dtype`, `trainable`.
+
+    Call arguments:
+        inputs: Word ids `[B, T]`.
+        states: Optional list of `2 * num_layers` states `[B, H]`: hidden and cell of each layer.
+            Default: the carried state where the batch has its size, else zeros.
+        training: Boolean, whether dropout is active.
+        return_states: Boolean, whether to return `(logits, states)`.
+
+    Output shape:
+        Logits `[B, T, V]`.
+
+    Example:
+
+    >>> import numpy as np, keras_tying as kt
+    >>> model = kt.models.LanguageModel(10_000, 200, tied=True)
+    >>> model.count_params()
+    2651600
+    >>> tuple(model(np.zeros((1, 7), "int32")).shape)
+    (1, 7, 10000)
+
+    Reference:
+        Press and Wolf, Using the Output Embedding to Improve Language Models, section 3; Zaremba,
+        Sutskever and Vinyals, Recurrent Neural Network Regularization.
+    """
+
+    def __init__(
+        self,
+        vocabulary_size,
+        units,
+        num_layers=2,
+        tied=True,
+        projection=False,
+        projection_bias=False,
+        projection_regularizer=None,
+        dropout=0.0,
+        initializer_range=0.1,
+        logit_soft_cap=None,
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        if projection_regularizer is not None and not projection:
+            raise ValueError(
+                "`projection_regularizer` needs `projection=True`. "
+                f"Received: projection_regularizer={projection_regularizer!r}, projection={projection}"
+            )
+        if not 0 <= dropout < 1:
+            raise ValueError(f"`dropout` must be in [0, 1). Received: dropout={dropout}")
+        self.vocabulary_size = vocabulary_size
+        self.units = units
+        self.num_layers = num_layers
+        self.tied = tied
+        self.has_projection = projection
+        self.projection_bias = projection_bias
+        self.projection_regularizer = keras.regularizers.get(projection_regularizer)
+        self.dropout = dropout
+        self.initializer_range = initializer_range
+        self.logit_soft_cap = logit_soft_cap
+
+        self.embedding = TiedEmbedding(
+            vocabulary_size,
+            units,
+            tie_weights=tied,
+            embeddings_initializer=self._uniform(),
+            bias_initializer=self._uniform(),
+            logit_soft_cap=logit_soft_cap,
+            dtype=self.dtype_policy,
+            name="embedding",
+        )
+        self.dropouts = [
+            keras.layers.Dropout(dropout, dtype=self.dtype_policy, name=f"dropout_{i}")
+            for i in range(num_layers + 1)
+        ]
+        self.recurrent = [
+            LSTM(
+                units,
+                kernel_initializer=self._uniform(),
+                recurrent_initializer=self._uniform(),
+                bias_initializer=self._uniform(),
+                unit_forget_bias=False,
+                return_sequences=True,
+                return_state=True,
+                dtype=self.dtype_policy,
+                name=f"lstm_{i}",
+            )
+            for i in range(num_layers)
+        ]
+        self.projection = None
+        if projection:
+            self.projection = keras.layers.Dense(
+                units,
+                use_bias=projection_bias,
+                kernel_initializer=self._uniform(),
+                bias_initializer=self._uniform(),
+                kernel_regularizer=self.projection_regularizer,
+                dtype=self.dtype_policy,
+                name="projection",
+            )
+        self.carried = CarriedState([units] * (2 * num_layers), name="carried_state")
+        self.perplexity = Perplexity()
+        self._loss_takes_hidden = 0
+        self._functions = {}
+        self.build((None, None))
+
+    def _uniform(self):
+        """A new initializer each time: one shared instance would draw the same numbers twice."""
+        return keras.initializers.RandomUniform(-self.initializer_range, self.initializer_range)
+
+    def build(self, input_shape=None):
+        if self.built:
+            return
+        self.embedding.build()
+        for layer in self.recurrent:
+            layer.build((None, None, self.units))
+        if self.projection is not None:
+            self.projection.build((None, None, self.units))
+        self.built = True
+
+    # Computation
+
+    def call(self, inputs, states=None, training=None, return_states=False):
+        carrying = states is None and self._carries(inputs)
+        if carrying:
+            inputs = ops.reshape(inputs, (self.carried.batch_size, -1))
+            states = self.carried.values
+        hidden, states = self.hidden_states(inputs, states, training)
+        if carrying:
+            self.carried.update(states)
+        outputs = hidden if self._loss_takes_hidden else self.embedding(hidden, reverse=True)
+        return (outputs, states) if return_states else outputs
+
+    def hidden_states(self, inputs, states=None, training=None):
+        """Word ids `[B, T]` to what the output embedding is multiplied with, `[B, T, H]`, and states."""
+        hidden = self.embedding(inputs)
+        new_states = []
+        for i, (dropout, layer) in enumerate(zip(self.dropouts, self.recurrent, strict=False)):
+            initial = None if states is None else [ops.cast(s, hidden.dtype) for s in states[2 * i : 2 * i + 2]]
+            hidden, *layer_states = layer(
+                dropout(hidden, training=training), initial_state=initial, training=training
+            )
+            new_states += layer_states
+        hidden = self.dropouts[-1](hidden, training=training)
+        return (hidden if self.projection is None else self.projection(hidden)), new_states
+
+    @property
+    def output_layer(self):
+        """What the fused losses need of the output embedding."""
+        return OutputLayer(self.embedding.output_embeddings, self.embedding.bias, self.logit_soft_cap)
+
+    # State carried from window to window
+
+    def carry_state(self, batch_size):
+        """From now on, batches of `batch_size` rows start where the batch before them ended."""
+        self.carried.allocate(batch_size)
+
+    def reset_state(self):
+        """Forgets the carried state, as at the start of a text."""
+        self.carried.reset()
+
+    def _carries(self, inputs):
+        return self.carried.batch_size is not None and inputs.shape[0] in (None, self.carried.batch_size)
+
+    # Training
+
+    def train_step(self, *args, **kwargs):
+        with self._hidden_for_loss():
+            return super().train_step(*args, **kwargs)
+
+    def test_step(self, *args, **kwargs):
+        with self._hidden_for_loss():
+            return super().test_step(*args, **kwargs)
+
+    @property
+    def _sequence_loss(self):
+        """The compiled loss where it can start from hidden states, else `None`."""
+        if self.loss is None:
+            return SequenceCrossEntropy()
+        return self.loss if isinstance(self.loss, SequenceCrossEntropy) else None
+
+    @contextmanager
+    def _hidden_for_loss(self):
+        """Within it, calls return hidden states where the loss can start from them."""
+        fused = int(self._sequence_loss is not None)
+        self._loss_takes_hidden += fused  # counted: replicas of a strategy enter and leave interleaved
+        try:
+            yield
+        finally:
+            self._loss_takes_hidden -= fused
+
+    def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
+        if not self._loss_takes_hidden:
+            return super().compute_loss(x, y, y_pred, sample_weight, training)
+        loss, nll, counted = self._sequence_loss.from_hidden(
+            y, y_pred, self.output_layer, sample_weight, training
+        )
+        self.perplexity.update_losses(nll, counted)
+        return sum(self.losses, start=loss)
+
+    def compute_metrics(self, x, y, y_pred, sample_weight=None):
+        if not self._loss_takes_hidden:
+            self.perplexity.update_state(y, y_pred, sample_weight)
+        elif self._compile_metrics is not None:
+            y_pred = self.embedding(y_pred, reverse=True)
+        return super().compute_metrics(x, y, y_pred, sample_weight)
+
+    # Inference
+
+    def token_log_probabilities(self, inputs, targets, states=None):
+        """Log-probabilities of `targets` `[B, T]` after `inputs` `[B, T]`, and the states behind them."""
+        score = self.compiled_once("score", lambda: compile_function(self, self._score))
+        if states is None:
+            states = self.zero_states(len(inputs))
+        return score(ops.convert_to_tensor(inputs), ops.convert_to_tensor(targets), states)
+
+    def compiled_once(self, name, compile_it):
+        """The compiled function of that name, made by `compile_it` when first asked for."""
+        if name not in self._functions:
+            self._functions[name] = compile_it()
+        return self._functions[name]
+
+    def _score(self, inputs, targets, states):
+        hidden, states = self.hidden_states(inputs, states, training=False)
+        _, nll, _ = SequenceCrossEntropy().from_hidden(targets, hidden, self.output_layer, training=False)
+        return -nll, states
+
+    def zero_states(self, batch_size):
+        """States of `batch_size` texts that have not begun."""
+        return [ops.zeros((batch_size, self.units), self.compute_dtype) for _ in range(2 * self.num_layers)]
+
+    def score(self, inputs, targets, states=None):
+        """Scores words against what came before them.
+
+        Args:
+            inputs: Word ids `[B, T]`.
+            targets: Word ids `[B, T]`: the word that follows each input.
+            states: Optional states `[B, H]`, as `call` takes them.
+
+        Returns:
+            NumPy array `[B, T]`: the natural logarithm of each target's probability.
+        """
+        log_probabilities, _ = self.token_log_probabilities(inputs, targets, states)
+        return ops.convert_to_numpy(log_probabilities)
+
+    def generate(self, prefix, length, temperature=1.0, top_k=None, top_p=None, seed=None):
+        """Continues texts.
+
+        Args:
+            prefix: Word ids `[B, T]`, at least one a row.
+            length: Integer, words to add.
+            temperature: Scores are divided by it; 0 takes the likeliest word each time.
+            top_k: Optional integer: only the `top_k` likeliest words may follow.
+            top_p: Optional float in (0, 1]: only the fewest words that together have this probability.
+            seed: Optional integer that makes the result repeatable.
+
+        Returns:
+            NumPy array `[B, length]` of word ids.
+        """
+        return generate_words(self, prefix, length, temperature, top_k, top_p, seed)
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "vocabulary_size": self.vocabulary_size,
+            "units": self.units,
+            "num_layers": self.num_layers,
+            "tied": self.tied,
+            "projection": self.has_projection,
+            "projection_bias": self.projection_bias,
+            "projection_regularizer": keras.regularizers.serialize(self.projection_regularizer),
+            "dropout": self.dropout,
+            "initializer_range": self.initializer_range,
+            "logit_soft_cap": self.logit_soft_cap,
+        }

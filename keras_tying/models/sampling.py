@@ -1,0 +1,74 @@
+"""Choosing the next word from scores."""
+
+import keras
+import numpy as np
+from keras import ops
+
+from keras_tying.backend import compile_function
+
+EXCLUDED = -1e9
+
+
+def candidate_scores(scores, temperature, top_k, top_p):
+    """Scores to draw the next word from: words that may not follow have almost no probability left.
+
+    Args:
+        scores: Scores of all words `[B, V]`.
+        temperature: Scores are divided by it; 0 leaves the likeliest word alone.
+        top_k: How many of the likeliest words may follow, from 1 to `V`.
+        top_p: Words may follow that are among the fewest whose probabilities reach it, in (0, 1].
+
+    All but `scores` are numbers or scalar tensors. Where both limits are set, a word must meet both.
+
+    Returns:
+        Float32 `[B, V]`.
+
+    Reference for `top_p`:
+        Holtzman et al., The Curious Case of Neural Text Degeneration.
+    """
+    temperature = ops.cast(temperature, "float32")
+    drawing = temperature > 0
+    scores = ops.cast(scores, "float32") / ops.where(drawing, temperature, 1.0)
+    ranked = ops.flip(ops.sort(scores, axis=-1), axis=-1)
+    probabilities = ops.softmax(ranked, axis=-1)
+    before = ops.cumsum(probabilities, axis=-1) - probabilities
+    reaching = ops.sum(ops.cast(before < ops.cast(top_p, "float32"), "int32"), axis=-1, keepdims=True)
+    allowed = ops.where(drawing, ops.minimum(reaching, ops.cast(top_k, "int32")), 1)
+    least = ops.take_along_axis(ranked, allowed - 1, axis=-1)
+    return ops.where(scores < least, EXCLUDED, scores)
+
+
+def generate_words(model, prefix, length, temperature=1.0, top_k=None, top_p=None, seed=None):
+    """`LanguageModel.generate`: reads `prefix` `[B, T]`, then draws `length` words a row."""
+    _check_options(temperature, top_k, top_p)
+    prefix = np.asarray(prefix)
+    if prefix.ndim != 2 or prefix.shape[1] == 0:
+        raise ValueError(f"`prefix` must be word ids [B, T] with T at least 1. Received: shape={prefix.shape}")
+    vocabulary_size = model.vocabulary_size
+    options = [
+        np.float32(temperature),
+        np.int32(min(top_k or vocabulary_size, vocabulary_size)),
+        np.float32(1.0 if top_p is None else top_p),
+    ]
+
+    def next_scores(words, states, *options):
+        hidden, states = model.hidden_states(words, states, training=False)
+        return candidate_scores(model.embedding(hidden[:, -1], reverse=True), *options), states
+
+    step = model.compiled_once("next_scores", lambda: compile_function(model, next_scores))
+    seeds = keras.random.SeedGenerator(seed)
+    words, states, written = prefix, model.zero_states(len(prefix)), []
+    for _ in range(length):
+        scores, states = step(ops.convert_to_tensor(words, "int32"), states, *map(ops.convert_to_tensor, options))
+        words = ops.cast(keras.random.categorical(scores, 1, seed=seeds), "int32")
+        written.append(ops.convert_to_numpy(words))
+    return np.concatenate(written, axis=1) if written else np.zeros((len(prefix), 0), "int32")
+
+
+def _check_options(temperature, top_k, top_p):
+    if temperature < 0:
+        raise ValueError(f"`temperature` must be at least 0. Received: temperature={temperature}")
+    if top_k is not None and top_k < 1:
+        raise ValueError(f"`top_k` must be at least 1. Received: top_k={top_k}")
+    if top_p is not None and not 0 < top_p <= 1:
+        raise ValueError(f"`top_p` must be in (0, 1]. Received: top_p={top_p}")

@@ -1,0 +1,53 @@
+"""Stochastic gradient descent that knows the size of its gradient."""
+
+import keras
+from keras import ops
+
+
+@keras.saving.register_keras_serializable("keras_tying")
+class ClippedSGD(keras.optimizers.SGD):
+    """Plain SGD on a gradient whose global norm is cut down to `clip_norm`.
+
+    Unlike `keras.optimizers.SGD(global_clipnorm=...)` it keeps the norm of the last gradient, as it was
+    before the cut, in the variable `gradient_norm`, and scales the learning rate instead of rewriting
+    every gradient.
+
+    Args:
+        learning_rate: Float. Defaults to 1.0.
+        clip_norm: Positive float, the largest global norm of an update divided by the learning rate.
+        **kwargs: Further arguments of `keras.optimizers.SGD`, momentum excepted.
+
+    Reference:
+        Pascanu, Mikolov and Bengio, On the Difficulty of Training Recurrent Neural Networks.
+    """
+
+    def __init__(self, learning_rate=1.0, clip_norm=5.0, name="clipped_sgd", **kwargs):
+        if clip_norm <= 0:
+            raise ValueError(f"`clip_norm` must be positive. Received: clip_norm={clip_norm}")
+        super().__init__(learning_rate=learning_rate, name=name, **kwargs)
+        self.clip_norm = clip_norm
+        self._cut = 1.0
+
+    def build(self, variables):
+        if self.built:
+            return
+        super().build(variables)
+        self.gradient_norm = self.add_variable((), "zeros", name="gradient_norm")
+
+    def apply(self, grads, trainable_variables=None):
+        if trainable_variables is not None:
+            self.build(trainable_variables)
+        grads = list(grads)
+        norm = ops.sqrt(sum(ops.sum(ops.square(ops.cast(g, "float32"))) for g in grads if g is not None))
+        self.gradient_norm.assign(norm)
+        self._cut = self.clip_norm / ops.maximum(norm, self.clip_norm)
+        super().apply(grads, trainable_variables)
+
+    def update_step(self, gradient, variable, learning_rate):
+        super().update_step(gradient, variable, learning_rate * ops.cast(self._cut, variable.dtype))
+
+    def get_config(self):
+        config = super().get_config()
+        for unused in ("momentum", "nesterov"):
+            config.pop(unused)
+        return {**config, "clip_norm": self.clip_norm}

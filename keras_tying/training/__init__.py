@@ -1,0 +1,16 @@
+"""Training: schedules, checkpoints, callbacks, run folders."""
+
+from keras_tying.training.callbacks import TrainingDiverged, TrainingInterrupted
+from keras_tying.training.evaluation import stream_perplexity
+from keras_tying.training.language_model import Schedule, train_language_model
+from keras_tying.training.runs import Run, environment
+
+__all__ = [
+    "Run",
+    "Schedule",
+    "TrainingDiverged",
+    "TrainingInterrupted",
+    "environment",
+    "stream_perplexity",
+    "train_language_model",
+]

@@ -1,0 +1,122 @@
+"""Checkpoints that survive being cut short."""
+
+import hashlib
+import json
+import logging
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+from safetensors import SafetensorError
+from safetensors.numpy import load, save
+
+from keras_tying.files import write_atomically
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """Values of a model's and its optimizer's variables, and where the run stood."""
+
+    values: dict[str, np.ndarray]
+    progress: dict[str, Any]
+
+
+class CheckpointStore:
+    """A folder of checkpoints, the newest few of them kept.
+
+    Each file is written whole or not at all and is listed with its SHA-256 in `index.json`; a file that
+    was cut short or changed is passed over for the one before it.
+
+    Args:
+        folder: Made if it is not there.
+        keep: How many checkpoints to keep.
+    """
+
+    def __init__(self, folder: Path, keep: int = 3):
+        self.folder = Path(folder)
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.keep = keep
+
+    @property
+    def _index(self) -> Path:
+        return self.folder / "index.json"
+
+    def _entries(self) -> list[dict[str, Any]]:
+        return json.loads(self._index.read_text()) if self._index.exists() else []
+
+    def save(self, checkpoint: Checkpoint) -> Path:
+        """Writes a checkpoint and then forgets the oldest beyond `keep`.
+
+        Raises:
+            OSError: If the disk is full; earlier checkpoints are untouched.
+        """
+        entries = self._entries()
+        number = entries[-1]["number"] + 1 if entries else 0
+        path = self.folder / f"checkpoint-{number:06d}.safetensors"
+        content = save(checkpoint.values)
+        write_atomically(path, content)
+        entries.append(
+            {
+                "number": number,
+                "file": path.name,
+                "sha256": hashlib.sha256(content).hexdigest(),
+                "progress": checkpoint.progress,
+            }
+        )
+        old, entries = entries[: -self.keep], entries[-self.keep :]
+        write_atomically(self._index, json.dumps(entries, indent=1).encode())
+        for entry in old:
+            (self.folder / entry["file"]).unlink(missing_ok=True)
+        return path
+
+    def newest(self) -> Checkpoint | None:
+        """The newest checkpoint that is whole; those passed over are named in a warning."""
+        for entry in reversed(self._entries()):
+            path = self.folder / entry["file"]
+            try:
+                content = path.read_bytes()
+                if hashlib.sha256(content).hexdigest() != entry["sha256"]:
+                    raise ValueError("its SHA-256 is not the one recorded")
+                return Checkpoint(load(content), entry["progress"])
+            except (OSError, ValueError, SafetensorError) as problem:
+                log.warning("Checkpoint %s is damaged (%s); falling back to the one before it.", path, problem)
+        return None
+
+
+def read_variables(model: keras.Model) -> dict[str, np.ndarray]:
+    """Values of all variables of a compiled model and its optimizer: weights, seeds, states, metrics."""
+    if hasattr(model, "jax_state_sync"):
+        model.jax_state_sync()
+    return {
+        name: np.ascontiguousarray(keras.ops.convert_to_numpy(variable))
+        for name, variable in _named_variables(model)
+    }
+
+
+def write_variables(model: keras.Model, values: dict[str, np.ndarray]) -> None:
+    """Sets all variables to `values`.
+
+    Raises:
+        ValueError: If the model's variables are not those of the checkpoint; nothing is changed then.
+    """
+    variables = dict(_named_variables(model))
+    for name, variable in variables.items():
+        if name not in values or values[name].shape != tuple(variable.shape):
+            received = values[name].shape if name in values else "no such variable"
+            raise ValueError(
+                f"The checkpoint is of another model: {name} has shape {tuple(variable.shape)} here. "
+                f"Received: {received}. Use the recipe and the vocabulary the run was made with."
+            )
+    for name, variable in variables.items():
+        variable.assign(values[name])
+
+
+def _named_variables(model: keras.Model):
+    model.optimizer.build(model.trainable_variables)
+    for group, variables in (("model", model.variables), ("optimizer", model.optimizer.variables)):
+        for i, variable in enumerate(variables):
+            yield f"{group}/{i:03d}/{variable.path}", variable

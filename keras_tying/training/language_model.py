@@ -1,0 +1,124 @@
+"""Training a language model by recipe, from an empty folder or from where a run stood."""
+
+from dataclasses import dataclass
+
+import keras
+import numpy as np
+
+from keras_tying.data import Vocabulary, Windows, windows
+from keras_tying.losses import SequenceCrossEntropy
+from keras_tying.training.callbacks import (
+    CarryState,
+    Checkpoints,
+    GradientNorm,
+    Progress,
+    StopOnNaN,
+    Validation,
+)
+from keras_tying.training.checkpoints import CheckpointStore
+from keras_tying.optimizers import ClippedSGD
+from keras_tying.training.runs import Run
+from keras_tying.training.schedules import decayed_rate
+from keras_tying.training.tensorboard import TensorBoardLog
+
+STEPS_PER_CALL = 20
+"""Training steps a compiled call takes; losses are read back between calls."""
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """How a language model is trained; see the recipes' `[optimisation]` table."""
+
+    batch_size: int
+    steps: int
+    learning_rate: float
+    clip_norm: float
+    epochs: int
+    full_rate_epochs: int
+    decay: float
+    patience: int | None = None
+
+
+def train_language_model(
+    model: keras.Model,
+    train_ids: np.ndarray,
+    valid_ids: np.ndarray,
+    vocabulary: Vocabulary,
+    schedule: Schedule,
+    run: Run,
+    checkpoint_minutes: float = 5.0,
+) -> Checkpoints:
+    """Trains `model`, continuing from the run's newest checkpoint if it has one.
+
+    Stopped at any moment and continued, training ends with the weights of an undisturbed run.
+
+    Args:
+        model: An untrained `LanguageModel`.
+        train_ids: Training text `[N]`.
+        valid_ids: Validation text, read after each epoch in as many rows as a batch has.
+        vocabulary: Names the words in TensorBoard.
+        schedule: Batches, learning rates and epochs.
+        run: Folder that receives checkpoints and logs.
+        checkpoint_minutes: Time between checkpoints within an epoch.
+
+    Returns:
+        The checkpoint callback, with the history of all epochs and the training time.
+
+    Raises:
+        TrainingDiverged: If the loss becomes NaN or infinite.
+        TrainingInterrupted: If SIGINT or SIGTERM asked to stop; a checkpoint is written.
+    """
+    cut = windows(train_ids, schedule.batch_size, schedule.steps, len(vocabulary))
+    model.carry_state(schedule.batch_size)
+    model.compile(
+        ClippedSGD(schedule.learning_rate, schedule.clip_norm),
+        SequenceCrossEntropy(),
+        steps_per_execution=STEPS_PER_CALL,
+    )
+    checkpoints = Checkpoints(CheckpointStore(run.checkpoints), checkpoint_minutes)
+    checkpoints.restore(model)
+    callbacks = _callbacks(model, cut, valid_ids, vocabulary, schedule, run, checkpoints)
+    with checkpoints.stop_on_signals():
+        if checkpoints.batch:  # the rest of an epoch that was interrupted
+            _fit(model, cut.since(checkpoints.batch), checkpoints.epoch, checkpoints.epoch + 1, callbacks)
+        _fit(model, cut, checkpoints.epoch, schedule.epochs, callbacks)
+    return checkpoints
+
+
+def _fit(model: keras.Model, cut: Windows, first: int, last: int, callbacks: list) -> None:
+    if first < last and not model.stop_training:
+        model.fit(
+            cut.inputs,
+            cut.targets,
+            batch_size=cut.batch_size,
+            shuffle=False,
+            initial_epoch=first,
+            epochs=last,
+            callbacks=callbacks,
+            verbose=0,
+        )
+
+
+def _callbacks(model, cut, valid_ids, vocabulary, schedule, run, checkpoints) -> list:
+    def rate(epoch: int, _: float) -> float:
+        return decayed_rate(epoch, schedule.learning_rate, schedule.full_rate_epochs, schedule.decay)
+
+    def sample() -> str:
+        words = model.generate(np.array([[vocabulary.end_id]]), 60, seed=0)
+        return " ".join(vocabulary.decode(words[0]))
+
+    callbacks = [
+        CarryState(schedule.batch_size),
+        keras.callbacks.LearningRateScheduler(rate),
+        StopOnNaN(),
+        Validation(valid_ids, schedule.batch_size),
+        GradientNorm(),
+        Progress(schedule.epochs, cut.batches, schedule.batch_size * schedule.steps, lambda: checkpoints.batch),
+        TensorBoardLog(run.tensorboard, vocabulary.words, sample),
+        checkpoints,
+    ]
+    if schedule.patience is not None:
+        callbacks.append(
+            keras.callbacks.EarlyStopping("val_perplexity", patience=schedule.patience, mode="min")
+        )
+    return callbacks

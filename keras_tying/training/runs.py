@@ -1,0 +1,106 @@
+"""The folder of a run."""
+
+import json
+import os
+import platform
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import keras
+
+from keras_tying.files import write_atomically
+
+
+class Run:
+    """`runs/NAME/`: everything a training run leaves behind.
+
+    Attributes:
+        folder: The run's folder.
+    """
+
+    def __init__(self, folder: str | Path):
+        self.folder = Path(folder)
+
+    @classmethod
+    def create(cls, folder: str | Path, config: str) -> "Run":
+        """Makes a new run; `config` (TOML) is everything that decides it.
+
+        Raises:
+            FileExistsError: If the folder holds another run, or anything else.
+        """
+        run = cls(folder)
+        if run.folder.exists() and (not run.folder.is_dir() or any(run.folder.iterdir())):
+            raise FileExistsError(
+                f"{run.folder} already holds a run or other files. Choose another --run, continue it with "
+                f"--resume {run.folder}, or remove it."
+            )
+        run.folder.mkdir(parents=True, exist_ok=True)
+        write_atomically(run.config, config.encode())
+        return run
+
+    @classmethod
+    def open(cls, folder: str | Path) -> "Run":
+        """Opens an existing run.
+
+        Raises:
+            FileNotFoundError: If the folder does not hold one.
+        """
+        run = cls(folder)
+        if not run.config.is_file():
+            raise FileNotFoundError(f"{run.folder} is not a run: there is no {run.config.name} in it.")
+        return run
+
+    @property
+    def config(self) -> Path:
+        return self.folder / "config.toml"
+
+    @property
+    def vocabulary(self) -> Path:
+        return self.folder / "vocabulary.txt"
+
+    @property
+    def checkpoints(self) -> Path:
+        return self.folder / "checkpoints"
+
+    @property
+    def tensorboard(self) -> Path:
+        return self.folder / "tensorboard"
+
+    @property
+    def model(self) -> Path:
+        return self.folder / "model.keras"
+
+    @property
+    def saved_model(self) -> Path:
+        """The layout TensorFlow Serving watches: a folder a version."""
+        return self.folder / "saved_model" / "1"
+
+    @property
+    def results(self) -> Path:
+        return self.folder / "results.json"
+
+    def write_results(self, results: dict[str, Any]) -> None:
+        write_atomically(self.results, (json.dumps(results, indent=2) + "\n").encode())
+
+
+def environment() -> dict[str, Any]:
+    """Device and versions a figure was measured with."""
+    backend = keras.backend.backend()
+    packages = ("keras", {"tensorflow": "tensorflow", "jax": "jax", "torch": "torch"}[backend], "numpy")
+    versions = {"python": platform.python_version(), **{name: metadata.version(name) for name in packages}}
+    return {"device": device_name(), "backend": backend, "versions": versions}
+
+
+def device_name() -> str:
+    """The processor or accelerator in words, with the number of usable cores."""
+    accelerators = [str(device) for device in keras.distribution.list_devices() if "cpu" not in str(device).lower()]
+    if accelerators:
+        return ", ".join(accelerators)
+    model = platform.processor() or platform.machine()
+    cpuinfo = Path("/proc/cpuinfo")
+    if cpuinfo.exists():
+        names = [line.split(":", 1)[1].strip() for line in cpuinfo.open() if line.startswith("model name")]
+        model = names[0] if names else model
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return f"{model}, {cores} core{'s' if cores != 1 else ''}"

@@ -1,0 +1,69 @@
+"""What TensorBoard shows of a run."""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import keras
+import numpy as np
+from tensorboard.compat.proto.event_pb2 import Event
+from tensorboard.plugins.projector.projector_config_pb2 import ProjectorConfig
+from tensorboard.plugins.scalar.summary_v2 import scalar_pb
+from tensorboard.plugins.text.summary_v2 import text_pb
+from tensorboard.summary.writer.event_file_writer import EventFileWriter
+
+SCALARS = {
+    "perplexity": "perplexity/train",
+    "val_perplexity": "perplexity/validation",
+    "learning_rate": "training/learning rate",
+    "gradient_norm": "training/gradient norm",
+    "words_per_second": "training/words a second",
+}
+
+
+class TensorBoardLog(keras.callbacks.Callback):
+    """Scalars and sample text of each epoch, and the embeddings with their words.
+
+    Writes event files without TensorFlow, so it serves every backend.
+
+    Args:
+        folder: The log folder.
+        words: The vocabulary, in order of ids.
+        sample: Returns text the model generates, called after each epoch.
+    """
+
+    def __init__(self, folder: Path, words: list[str], sample: Callable[[], str]):
+        super().__init__()
+        self.folder = folder
+        self.words = words
+        self.sample = sample
+
+    def on_train_begin(self, logs=None):
+        self._writer = EventFileWriter(str(self.folder))
+
+    def on_epoch_end(self, epoch, logs=None):
+        for name, tag in SCALARS.items():
+            if name in logs:
+                self._write(epoch + 1, scalar_pb(tag, float(logs[name])))
+        self._write(epoch + 1, text_pb("generated text", self.sample()))
+        self._writer.flush()
+        write_projector(self.folder, keras.ops.convert_to_numpy(self.model.embedding.embeddings), self.words)
+
+    def on_train_end(self, logs=None):
+        self._writer.close()
+
+    def _write(self, step: int, summary) -> None:
+        self._writer.add_event(Event(wall_time=time.time(), step=step, summary=summary))
+
+
+def write_projector(folder: Path, embeddings: np.ndarray, words: list[str]) -> None:
+    """Writes embeddings `[V, H]` and their words in the files TensorBoard's projector reads."""
+    embeddings.astype("<f4").tofile(folder / "embedding.bytes")
+    (folder / "words.tsv").write_text("\n".join(words) + "\n", encoding="utf-8")
+    config = ProjectorConfig()
+    entry = config.embeddings.add()
+    entry.tensor_name = "embedding"
+    entry.tensor_path = "embedding.bytes"
+    entry.tensor_shape.extend(embeddings.shape)
+    entry.metadata_path = "words.tsv"
+    (folder / "projector_config.pbtxt").write_text(str(config), encoding="utf-8")

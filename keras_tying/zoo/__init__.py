@@ -1,0 +1,10 @@
+"""The zoo: published configurations by name.
+
+>>> import keras_tying as kt
+>>> model = kt.zoo.ptb_small(tied=True)
+"""
+
+from keras_tying.zoo.language_models import ptb_large, ptb_medium, ptb_small
+from keras_tying.zoo.registry import create_model, list_models
+
+__all__ = ["create_model", "list_models", "ptb_large", "ptb_medium", "ptb_small"]

@@ -1,0 +1,164 @@
+"""Recipes: everything that decides a training run, and what came of it.
+
+One TOML file a published result, under `zoo/` in the repository and inside the installed package.
+"""
+
+import tomllib
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+import tomlkit
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from keras_tying.files import write_atomically
+
+
+class Table(BaseModel):
+    """A TOML table: no key it does not know, no value it would have to convert."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, protected_namespaces=())
+
+
+TableT = TypeVar("TableT", bound=Table)
+
+
+class Data(Table):
+    corpus: str = "embedded"
+    """Name of a corpus, or `"files"`."""
+    tokenization: Literal["spaces", "plain"] | None = None
+    """How lines become tokens; `None` leaves it to the corpus."""
+    vocabulary_size: int | None = Field(default=None, ge=3)
+    """Cap on the word types; `None` takes every word."""
+    minimum_count: int = Field(default=1, ge=1)
+    """Words seen less often in training become `<unk>`."""
+
+
+class Optimisation(Table):
+    batch_size: int = Field(default=20, ge=1)
+    """Rows the training text is cut into."""
+    steps: int = Field(default=20, ge=1)
+    """Length of a window: steps of backpropagation through time."""
+    learning_rate: float = Field(default=1.0, gt=0)
+    clip_norm: float = Field(default=5.0, gt=0)
+    """The gradient's global norm is cut down to this."""
+    epochs: int = Field(default=13, ge=1)
+    full_rate_epochs: int = Field(default=4, ge=0)
+    """Epochs before the learning rate begins to fall."""
+    decay: float = Field(default=0.5, gt=0, le=1)
+    """Factor of the learning rate at each epoch after those."""
+    patience: int | None = Field(default=None, ge=1)
+    """Epochs without a better validation perplexity before training stops; `None` never stops."""
+
+
+class Model(Table):
+    name: str
+    """Name in the zoo."""
+    arguments: dict[str, Any] = {}
+    """Arguments of the zoo's function, besides `vocabulary_size`."""
+
+
+class Published(Table):
+    source: str
+    train_perplexity: float | None = None
+    validation_perplexity: float | None = None
+    test_perplexity: float | None = None
+    parameters: str | None = None
+    """As printed, for example `"2.65M"`."""
+
+
+class Measured(Table):
+    """What a run of the recipe gave; written by the command that ran it."""
+
+    train_perplexity: float
+    validation_perplexity: float
+    test_perplexity: float
+    parameters: int
+    seed: int
+    epochs: int
+    wall_time_seconds: float
+    words_per_second: float
+    device: str
+    versions: dict[str, str]
+    command: str
+
+
+class RunSettings(Table):
+    """Everything that decided a run: `config.toml` of its folder."""
+
+    recipe_name: str
+    seed: int
+    command: str
+    data_dir: str | None = None
+    files: dict[str, str] | None = None
+    recipe: "Recipe"
+
+
+class Recipe(Table):
+    title: str = ""
+    description: str = ""
+    notes: str = ""
+    """What a reader of the result should know: choices, deviations, what was tried."""
+    model: Model
+    data: Data = Data()
+    optimisation: Optimisation = Optimisation()
+    published: Published | None = None
+    measured: Measured | None = None
+
+
+def recipe_folder() -> Path:
+    """Where the recipes are: inside the installed package, else `zoo/` of the checkout."""
+    installed = Path(__file__).parents[1] / "recipes"
+    return installed if installed.is_dir() else Path(__file__).parents[2] / "zoo"
+
+
+def list_recipes() -> list[str]:
+    """Names of all recipes."""
+    return sorted(path.stem for path in recipe_folder().glob("*.toml"))
+
+
+def load_recipe(name_or_path: str | Path) -> Recipe:
+    """Reads a recipe by name, or from a TOML file of one's own.
+
+    Raises:
+        ValueError: If there is no such recipe, or a key is unknown or has a value of the wrong type.
+    """
+    path = Path(name_or_path)
+    if path.suffix != ".toml":
+        path = recipe_folder() / f"{name_or_path}.toml"
+    if not path.is_file():
+        raise ValueError(f"There is no recipe {str(name_or_path)!r}. Known: {list_recipes()}, or a .toml file.")
+    return parse_recipe(path.read_text(encoding="utf-8"), str(path))
+
+
+def parse_recipe(text: str, origin: str) -> Recipe:
+    """Reads a recipe from TOML text; errors name `origin`."""
+    return _parse(Recipe, text, origin)
+
+
+def load_run_settings(path: Path) -> RunSettings:
+    """Reads a run's `config.toml`."""
+    return _parse(RunSettings, path.read_text(encoding="utf-8"), str(path))
+
+
+def dump_run_settings(settings: RunSettings) -> str:
+    """A run's `config.toml`."""
+    return tomlkit.dumps(settings.model_dump(exclude_none=True))
+
+
+def _parse(kind: type[TableT], text: str, origin: str) -> TableT:
+    try:
+        return kind.model_validate(tomllib.loads(text))
+    except tomllib.TOMLDecodeError as error:
+        raise ValueError(f"{origin} is not TOML: {error}") from None
+    except ValidationError as error:
+        problems = "; ".join(
+            f"{'.'.join(map(str, e['loc']))}: {e['msg']}. Received: {e['input']!r}" for e in error.errors()
+        )
+        raise ValueError(f"{origin}: {problems}") from None
+
+
+def record_measured(path: Path, measured: Measured) -> None:
+    """Writes the `[measured]` table of a recipe file, leaving the rest of it as it is."""
+    document = tomlkit.parse(path.read_text(encoding="utf-8"))
+    document["measured"] = measured.model_dump()
+    write_atomically(path, tomlkit.dumps(document).encode())
