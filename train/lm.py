@@ -16,6 +16,7 @@ import keras
 
 from keras_tying import data, zoo
 from keras_tying.training import (
+    Checkpoints,
     Run,
     Schedule,
     TrainingDiverged,
@@ -24,28 +25,27 @@ from keras_tying.training import (
     stream_perplexity,
     train_language_model,
 )
-from keras_tying.zoo import recipes
+from keras_tying.zoo import cards, recipes
 
-STOPPED = 75
-"""Exit code of a run that was asked to stop and can be resumed (EX_TEMPFAIL)."""
+CAN_BE_RESUMED = 75
+"""Exit code of a run that was asked to stop (EX_TEMPFAIL: try again later)."""
 
 
 def main() -> int:
     arguments = parse_arguments()
-    logging.basicConfig(level=logging.INFO, format="%(levelname)s: %(message)s")
+    logging.basicConfig(level=logging.WARNING, format="%(levelname)s: %(message)s")
     try:
         if arguments.evaluate:
-            return evaluate(Run.open(arguments.evaluate), arguments)
-        return train(arguments)
+            return evaluate(Run.open(arguments.evaluate))
+        run, settings = resumed(arguments) if arguments.resume else started(arguments)
+        return train(run, settings, arguments)
     except (ValueError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
 
 
 def parse_arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     mode = parser.add_mutually_exclusive_group()
     mode.add_argument("--recipe", default="embedded_small_tied", help="name of a recipe, or a TOML file")
     mode.add_argument("--resume", metavar="RUN", help="continue a stopped run")
@@ -61,46 +61,35 @@ def parse_arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def train(arguments: argparse.Namespace) -> int:
-    if arguments.resume:
-        run = Run.open(arguments.resume)
-        settings = recipes.load_run_settings(run.config)
-    else:
-        settings = recipes.RunSettings(
-            recipe=with_overrides(recipes.load_recipe(arguments.recipe), arguments),
-            recipe_name=arguments.recipe,
-            seed=arguments.seed,
-            data_dir=absolute(arguments.data_dir),
-            files=given_files(arguments),
-            command=reproducing_command(arguments),
-        )
-        run = Run.create(
-            arguments.run or Path("runs") / Path(arguments.recipe).stem, recipes.dump_run_settings(settings)
-        )
-    recipe = settings.recipe
-    corpus = open_corpus(settings)
-    if not run.vocabulary.exists():
-        capped = recipe.data.vocabulary_size, recipe.data.minimum_count
-        data.Vocabulary.from_tokens(corpus.tokens("train"), *capped).save(run.vocabulary)
-    vocabulary = data.Vocabulary.load(run.vocabulary)
-    ids = {split: vocabulary.encode(corpus.tokens(split)) for split in data.SPLITS}
+# A run from its arguments, or from its folder
 
-    keras.utils.set_random_seed(settings.seed)
-    model = build_model(recipe, vocabulary)
-    schedule = Schedule(**recipe.optimisation.model_dump())
-    announce(run, recipe, model, vocabulary, ids, schedule)
-    try:
-        progress = train_language_model(
-            model, ids["train"], ids["valid"], vocabulary, schedule, run, arguments.checkpoint_minutes
-        )
-    except TrainingInterrupted as stop:
-        print(f"\n{stop}\nContinue with: python train/lm.py --resume {run.folder}")
-        return STOPPED
-    except TrainingDiverged as failure:
-        print(f"error: {failure}", file=sys.stderr)
-        return 1
-    finish(run, settings, model, vocabulary, ids, progress, record=arguments.record)
-    return 0
+
+def started(arguments: argparse.Namespace) -> tuple[Run, recipes.RunSettings]:
+    recipe = with_overrides(recipes.load_recipe(arguments.recipe), arguments)
+    files = given_files(arguments)
+    data_dir = None if arguments.data_dir is None else str(arguments.data_dir.resolve())
+    corpus = open_corpus(recipe, files, data_dir)
+    vocabulary = data.Vocabulary.from_tokens(
+        corpus.tokens("train"), recipe.data.vocabulary_size, recipe.data.minimum_count
+    )
+    settings = recipes.RunSettings(
+        recipe=recipe,
+        recipe_name=arguments.recipe,
+        seed=arguments.seed,
+        data_dir=data_dir,
+        files=files,
+        vocabulary_sha256=vocabulary.sha256,
+        command=reproducing_command(arguments),
+    )
+    folder = arguments.run or Path("runs") / Path(arguments.recipe).stem
+    run = Run.create(folder, recipes.dump_run_settings(settings))
+    vocabulary.save(run.vocabulary)
+    return run, settings
+
+
+def resumed(arguments: argparse.Namespace) -> tuple[Run, recipes.RunSettings]:
+    run = Run.open(arguments.resume)
+    return run, recipes.load_run_settings(run.config)
 
 
 def with_overrides(recipe: recipes.Recipe, arguments: argparse.Namespace) -> recipes.Recipe:
@@ -110,6 +99,15 @@ def with_overrides(recipe: recipes.Recipe, arguments: argparse.Namespace) -> rec
     if given_files(arguments):
         changes["data"] = recipe.data.model_copy(update={"corpus": "files"})
     return recipe.model_copy(update=changes)
+
+
+def given_files(arguments: argparse.Namespace) -> dict[str, str] | None:
+    files = {split: getattr(arguments, f"{split}_file") for split in data.SPLITS}
+    given = {split: str(file.resolve()) for split, file in files.items() if file is not None}
+    if given and len(given) < len(files):
+        missing = ", ".join(f"--{split}-file" for split in files if split not in given)
+        raise ValueError(f"A text of one's own needs all three splits. Missing: {missing}")
+    return given or None
 
 
 def reproducing_command(arguments: argparse.Namespace) -> str:
@@ -122,51 +120,83 @@ def reproducing_command(arguments: argparse.Namespace) -> str:
     return command + (" --data-dir DIR" if arguments.data_dir else "")
 
 
-def absolute(path: Path | None) -> str | None:
-    return None if path is None else str(path.resolve())
+# What a run works with
 
 
-def given_files(arguments: argparse.Namespace) -> dict[str, str] | None:
-    files = {split: absolute(getattr(arguments, f"{split}_file")) for split in data.SPLITS}
-    given = {split: file for split, file in files.items() if file is not None}
-    if given and len(given) < len(files):
-        missing = ", ".join(f"--{split}-file" for split in files if split not in given)
-        raise ValueError(f"A text of one's own needs all three splits. Missing: {missing}")
-    return given or None
+def open_corpus(recipe: recipes.Recipe, files: dict[str, str] | None, data_dir: str | None) -> data.Corpus:
+    if files:
+        return data.load_files(**files, tokenization=recipe.data.tokenization or "spaces")
+    return data.load_corpus(recipe.data.corpus, data_dir)
 
 
-def open_corpus(settings: recipes.RunSettings) -> data.Corpus:
-    tokenization = settings.recipe.data.tokenization
-    if settings.files:
-        return data.load_files(**settings.files, tokenization=tokenization or "spaces")
-    return data.load_corpus(settings.recipe.data.corpus, settings.data_dir)
+def open_vocabulary(run: Run, settings: recipes.RunSettings) -> data.Vocabulary:
+    vocabulary = data.Vocabulary.load(run.vocabulary)
+    if vocabulary.sha256 != settings.vocabulary_sha256:
+        raise ValueError(
+            f"{run.vocabulary} is not the vocabulary this run was made with: expected SHA-256 "
+            f"{settings.vocabulary_sha256}, received {vocabulary.sha256}. Put the file back."
+        )
+    return vocabulary
 
 
-def build_model(recipe: recipes.Recipe, vocabulary: data.Vocabulary) -> keras.Model:
-    return zoo.create_model(recipe.model.name, vocabulary_size=len(vocabulary), **recipe.model.arguments)
+def build_model(recipe: recipes.Recipe, vocabulary: data.Vocabulary, **changes) -> keras.Model:
+    arguments = {**recipe.model.arguments, **changes}
+    return zoo.create_model(recipe.model.name, vocabulary_size=len(vocabulary), **arguments)
 
 
-def announce(run, recipe, model, vocabulary, ids, schedule) -> None:
-    cut = data.windows(ids["train"], schedule.batch_size, schedule.steps)
-    untied = recipe.model.model_copy(update={"arguments": {**recipe.model.arguments, "tied": False}})
-    untied_model = build_model(recipe.model_copy(update={"model": untied}), vocabulary)
-    print(
-        f"{recipe.title or run.folder.name}\n"
-        f"run         {run.folder}\n"
-        f"parameters  {model.count_params():,} (untied {untied_model.count_params():,})\n"
-        f"vocabulary  {len(vocabulary):,} words\n"
-        + "".join(f"{split:10}  {len(tokens):,} tokens\n" for split, tokens in ids.items())
-        + f"batches     {cut.batches:,} an epoch of {schedule.batch_size} rows x {schedule.steps} steps; "
-        f"{cut.lost:,} training tokens at the ends of rows are left over",
-        flush=True,
-    )
+# The three things it does
 
 
-def finish(run, settings, model, vocabulary, ids, progress, record: bool) -> None:
-    last = progress.history[-1]
+def train(run: Run, settings: recipes.RunSettings, arguments: argparse.Namespace) -> int:
+    recipe = settings.recipe
+    corpus = open_corpus(recipe, settings.files, settings.data_dir)
+    vocabulary = open_vocabulary(run, settings)
+    ids = {split: vocabulary.encode(corpus.tokens(split)) for split in data.SPLITS}
+    keras.utils.set_random_seed(settings.seed)
+    model = build_model(recipe, vocabulary)
+    schedule = Schedule(**recipe.optimisation.model_dump())
+    print_head(run, recipe, model, vocabulary, ids)
+    try:
+        progress = train_language_model(
+            model, ids["train"], ids["valid"], vocabulary, schedule, run, arguments.checkpoint_minutes
+        )
+    except TrainingInterrupted as stop:
+        print(f"\n{stop} Continue with: python train/lm.py --resume {run.folder}")
+        return CAN_BE_RESUMED
+    except TrainingDiverged as failure:
+        print(f"error: {failure}", file=sys.stderr)
+        return 1
+    model.save(run.model)
+    if keras.backend.backend() == "tensorflow":
+        from keras_tying.export import export_language_model
+
+        export_language_model(model, vocabulary, run.saved_model, corpus.tokenization)
+    results = measure(model, ids, settings, progress)
+    run.write_results(results)
+    print_results(run, results)
+    if arguments.record:
+        recipes.record_measured(settings, results)
+        cards.write_cards()
+    return 0
+
+
+def evaluate(run: Run) -> int:
+    settings = recipes.load_run_settings(run.config)
+    if not run.model.exists():
+        raise FileNotFoundError(f"{run.folder} has no trained model yet. Finish it with --resume {run.folder}")
+    model = keras.saving.load_model(run.model)
+    vocabulary = open_vocabulary(run, settings)
+    corpus = open_corpus(settings.recipe, settings.files, settings.data_dir)
+    for split in ("valid", "test"):
+        ids = vocabulary.encode(corpus.tokens(split))
+        print(f"{split:5} perplexity {stream_perplexity(model, ids):8.2f} over {len(ids) - 1:,} words")
+    return 0
+
+
+def measure(model: keras.Model, ids: dict, settings: recipes.RunSettings, progress: Checkpoints) -> dict:
     words = len(ids["train"]) * len(progress.history)
-    results = {
-        "train_perplexity": last["perplexity"],
+    return {
+        "train_perplexity": progress.history[-1]["perplexity"],
         "validation_perplexity": stream_perplexity(model, ids["valid"]),
         "test_perplexity": stream_perplexity(model, ids["test"]),
         "parameters": model.count_params(),
@@ -178,9 +208,32 @@ def finish(run, settings, model, vocabulary, ids, progress, record: bool) -> Non
         "command": settings.command,
         "history": progress.history,
     }
-    run.write_results(results)
-    model.save(run.model)
-    print(f"test perplexity {results['test_perplexity']:.2f}")
+
+
+def print_head(run: Run, recipe: recipes.Recipe, model: keras.Model, vocabulary: data.Vocabulary, ids: dict) -> None:
+    settings = recipe.optimisation
+    cut = data.windows(ids["train"], settings.batch_size, settings.steps)
+    untied = build_model(recipe, vocabulary, tied=False).count_params()
+    print(
+        f"{recipe.title}\n"
+        f"run         {run.folder}\n"
+        f"parameters  {model.count_params():,} (untied: {untied:,})\n"
+        f"vocabulary  {len(vocabulary):,} words\n"
+        + "".join(f"{split:10}  {len(tokens):,} tokens\n" for split, tokens in ids.items())
+        + f"batches     {cut.batches:,} an epoch, {settings.batch_size} rows x {settings.steps} steps; "
+        f"{cut.lost:,} training tokens at the ends of rows are left over",
+        flush=True,
+    )
+
+
+def print_results(run: Run, results: dict) -> None:
+    print(
+        f"test perplexity {results['test_perplexity']:.2f} "
+        f"(validation {results['validation_perplexity']:.2f}), {results['wall_time_seconds'] / 60:.1f} minutes\n"
+        f"SavedModel      {run.saved_model}\n"
+        f"TensorBoard     tensorboard --logdir {run.tensorboard}\n"
+        f"everything      {run.folder}"
+    )
 
 
 if __name__ == "__main__":

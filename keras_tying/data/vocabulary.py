@@ -1,5 +1,6 @@
 """Words and their ids."""
 
+import hashlib
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -89,9 +90,17 @@ class Vocabulary:
             words.append(self.words[i])
         return words
 
+    @property
+    def sha256(self) -> str:
+        """Fingerprint of the words and their order."""
+        return hashlib.sha256(self._lines()).hexdigest()
+
+    def _lines(self) -> bytes:
+        return "".join(f"{word}\n" for word in self.words).encode()
+
     def save(self, path: str | Path) -> None:
         """Writes one word a line, in order of ids."""
-        write_atomically(path, "".join(f"{word}\n" for word in self.words).encode())
+        write_atomically(path, self._lines())
 
     @classmethod
     def load(cls, path: str | Path) -> "Vocabulary":

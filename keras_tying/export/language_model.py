@@ -111,17 +111,19 @@ class ServedLanguageModel:
         tf.debugging.assert_non_negative(temperature, "temperature must be at least 0")
         scores, states = self._read(prefix)
         top_k = tf.where(top_k > 0, top_k, self.model.vocabulary_size)
-        written = tf.TensorArray(tf.int32, length, element_shape=[None])
 
-        def step(t, scores, states, written):
+        def step(t, scores, states, text):
             candidates = candidate_scores(scores, temperature, top_k, top_p)
             drawn = tf.random.stateless_categorical(candidates, 1, [seed, t], dtype=tf.int32)[:, 0]
             hidden, states = self.model.hidden_states(drawn[:, None], states, training=False)
-            return t + 1, self._scores(hidden[:, 0]), states, written.write(t, drawn)
+            word = self.text.decode(drawn)
+            text = tf.where(t == 0, word, tf.strings.join([text, word], separator=" "))
+            return t + 1, self._scores(hidden[:, 0]), states, text
 
-        *_, written = tf.while_loop(lambda t, *_: t < length, step, (0, scores, states, written))
-        words = self.text.decode(tf.transpose(written.stack()))
-        return {"text": tf.strings.reduce_join(words, axis=1, separator=" ")}
+        *_, text = tf.while_loop(
+            lambda t, *_: t < length, step, (0, scores, states, tf.fill([tf.shape(scores)[0]], ""))
+        )
+        return {"text": text}
 
     def _read(self, prefix):
         """Scores of what follows each prefix, and the states after it."""

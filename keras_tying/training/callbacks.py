@@ -44,6 +44,30 @@ class StopOnNaN(keras.callbacks.Callback):
             )
 
 
+def stalled(history: list[dict[str, float]], patience: int | None) -> bool:
+    """Whether the best validation perplexity is at least `patience` epochs old."""
+    if patience is None or not history:
+        return False
+    perplexities = [logs["val_perplexity"] for logs in history]
+    return len(history) - 1 - perplexities.index(min(perplexities)) >= patience
+
+
+class StopWhenStalled(keras.callbacks.Callback):
+    """Ends training when the validation perplexity no longer falls.
+
+    It looks at the whole run's history, which checkpoints keep, so a resumed run stops where an
+    undisturbed one would.
+    """
+
+    def __init__(self, history: list[dict[str, float]], patience: int | None):
+        super().__init__()
+        self.history = history
+        self.patience = patience
+
+    def on_epoch_end(self, epoch, logs=None):
+        self.model.stop_training = stalled(self.history, self.patience)
+
+
 class GradientNorm(keras.callbacks.Callback):
     """Adds the norm of the last gradient, before clipping, to each epoch's logs."""
 
@@ -100,7 +124,8 @@ class Checkpoints(keras.callbacks.Callback):
             return False
         write_variables(model, checkpoint.values)
         progress = checkpoint.progress
-        self.history, self.epoch, self.batch = progress["history"], progress["epoch"], progress["batch"]
+        self.history[:] = progress["history"]
+        self.epoch, self.batch = progress["epoch"], progress["batch"]
         self.seconds = progress["seconds"]
         self._restored = checkpoint.values
         return True

@@ -13,7 +13,9 @@ from keras_tying.training.callbacks import (
     GradientNorm,
     Progress,
     StopOnNaN,
+    StopWhenStalled,
     Validation,
+    stalled,
 )
 from keras_tying.training.checkpoints import CheckpointStore
 from keras_tying.optimizers import ClippedSGD
@@ -78,25 +80,26 @@ def train_language_model(
     checkpoints = Checkpoints(CheckpointStore(run.checkpoints), checkpoint_minutes)
     checkpoints.restore(model)
     callbacks = _callbacks(model, cut, valid_ids, vocabulary, schedule, run, checkpoints)
-    with checkpoints.stop_on_signals():
-        if checkpoints.batch:  # the rest of an epoch that was interrupted
-            _fit(model, cut.since(checkpoints.batch), checkpoints.epoch, checkpoints.epoch + 1, callbacks)
-        _fit(model, cut, checkpoints.epoch, schedule.epochs, callbacks)
-    return checkpoints
 
-
-def _fit(model: keras.Model, cut: Windows, first: int, last: int, callbacks: list) -> None:
-    if first < last and not model.stop_training:
+    def fit(cut: Windows, last: int) -> None:
+        if checkpoints.epoch >= last or stalled(checkpoints.history, schedule.patience):
+            return
         model.fit(
             cut.inputs,
             cut.targets,
             batch_size=cut.batch_size,
             shuffle=False,
-            initial_epoch=first,
+            initial_epoch=checkpoints.epoch,
             epochs=last,
             callbacks=callbacks,
             verbose=0,
         )
+
+    with checkpoints.stop_on_signals():
+        if checkpoints.batch:  # the rest of an epoch that was interrupted
+            fit(cut.since(checkpoints.batch), checkpoints.epoch + 1)
+        fit(cut, schedule.epochs)
+    return checkpoints
 
 
 def _callbacks(model, cut, valid_ids, vocabulary, schedule, run, checkpoints) -> list:
@@ -107,7 +110,7 @@ def _callbacks(model, cut, valid_ids, vocabulary, schedule, run, checkpoints) ->
         words = model.generate(np.array([[vocabulary.end_id]]), 60, seed=0)
         return " ".join(vocabulary.decode(words[0]))
 
-    callbacks = [
+    return [
         CarryState(schedule.batch_size),
         keras.callbacks.LearningRateScheduler(rate),
         StopOnNaN(),
@@ -116,9 +119,5 @@ def _callbacks(model, cut, valid_ids, vocabulary, schedule, run, checkpoints) ->
         Progress(schedule.epochs, cut.batches, schedule.batch_size * schedule.steps, lambda: checkpoints.batch),
         TensorBoardLog(run.tensorboard, vocabulary.words, sample),
         checkpoints,
+        StopWhenStalled(checkpoints.history, schedule.patience),
     ]
-    if schedule.patience is not None:
-        callbacks.append(
-            keras.callbacks.EarlyStopping("val_perplexity", patience=schedule.patience, mode="min")
-        )
-    return callbacks

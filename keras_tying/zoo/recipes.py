@@ -3,6 +3,7 @@
 One TOML file a published result, under `zoo/` in the repository and inside the installed package.
 """
 
+import json
 import tomllib
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -88,6 +89,7 @@ class RunSettings(Table):
     recipe_name: str
     seed: int
     command: str
+    vocabulary_sha256: str
     data_dir: str | None = None
     files: dict[str, str] | None = None
     recipe: "Recipe"
@@ -157,8 +159,29 @@ def _parse(kind: type[TableT], text: str, origin: str) -> TableT:
         raise ValueError(f"{origin}: {problems}") from None
 
 
-def record_measured(path: Path, measured: Measured) -> None:
-    """Writes the `[measured]` table of a recipe file, leaving the rest of it as it is."""
+def record_measured(settings: RunSettings, results: dict[str, Any]) -> None:
+    """Writes what a run gave into its recipe's `[measured]` table and its curves beside it.
+
+    Args:
+        settings: The run's settings.
+        results: Its `results.json`.
+
+    Raises:
+        ValueError: If the run was not made by the recipe as it stands.
+    """
+    name = settings.recipe_name
+    recipe = load_recipe(name)
+    if (recipe.model, recipe.data, recipe.optimisation) != (
+        settings.recipe.model,
+        settings.recipe.data,
+        settings.recipe.optimisation,
+    ):
+        raise ValueError(f"The run's settings differ from the recipe {name!r}, so its figures are not recorded there.")
+    path = recipe_folder() / f"{name}.toml"
+    measured = Measured(**{key: value for key, value in results.items() if key in Measured.model_fields})
     document = tomlkit.parse(path.read_text(encoding="utf-8"))
     document["measured"] = measured.model_dump()
     write_atomically(path, tomlkit.dumps(document).encode())
+    curves = recipe_folder() / "results" / f"{name}.json"
+    curves.parent.mkdir(exist_ok=True)
+    write_atomically(curves, (json.dumps(results, indent=2) + "\n").encode())

@@ -1,0 +1,95 @@
+"""Cards of the zoo's results, and the table of all of them, made from the recipes.
+
+    python -m keras_tying.zoo.cards
+"""
+
+from pathlib import Path
+
+from keras_tying.files import write_atomically
+from keras_tying.zoo.recipes import Recipe, list_recipes, load_recipe, recipe_folder
+
+PERPLEXITIES = ("train_perplexity", "validation_perplexity", "test_perplexity")
+NOT_MEASURED = "not measured"
+
+
+def write_cards(folder: Path | None = None) -> None:
+    """Writes a card a recipe and `README.md` into the recipes' folder."""
+    folder = folder or recipe_folder()
+    found = {name: load_recipe(name) for name in list_recipes()}
+    for name, recipe in found.items():
+        write_atomically(folder / f"{name}.md", card(name, recipe).encode())
+    write_atomically(folder / "README.md", table(found).encode())
+
+
+def card(name: str, recipe: Recipe) -> str:
+    """The Markdown card of one recipe."""
+    published, measured = recipe.published, recipe.measured
+    rows = [
+        (label.replace("_", " "), _figure(published and getattr(published, label)), _measured(measured, label))
+        for label in PERPLEXITIES
+    ]
+    parameters = f"{measured.parameters:,}" if measured else NOT_MEASURED
+    rows.append(("parameters", published.parameters or "—" if published else "—", parameters))
+    lines = [
+        f"# {recipe.title}",
+        "",
+        recipe.description,
+        "",
+        "| | published | measured |",
+        "|---|--:|--:|",
+        *(f"| {label} | {theirs} | {ours} |" for label, theirs, ours in rows),
+        "",
+    ]
+    if published:
+        lines += [f"Published in: {published.source}.", ""]
+    if measured:
+        minutes = measured.wall_time_seconds / 60
+        versions = ", ".join(f"{package} {version}" for package, version in measured.versions.items())
+        lines += [
+            f"Measured with seed {measured.seed} after {measured.epochs} epochs, {minutes:.0f} minutes of training "
+            f"({measured.words_per_second:,.0f} words a second) on {measured.device}; {versions}.",
+            "Curves of the run: " + f"[results/{name}.json](results/{name}.json).",
+            "",
+            "```",
+            measured.command,
+            "```",
+        ]
+    else:
+        lines += ["```", f"python train/lm.py --recipe {name}", "```"]
+    if recipe.notes:
+        lines += ["", "## Notes", "", recipe.notes.strip()]
+    return "\n".join(lines) + "\n"
+
+
+def table(found: dict[str, Recipe]) -> str:
+    """The Markdown table of all recipes."""
+    lines = [
+        "# The zoo",
+        "",
+        "One recipe (TOML) and one card (Markdown) a result. Perplexities on the test split; the cards have the",
+        "others. This page and the cards are made from the recipes by `make zoo`; a recipe's measured figures are",
+        "written by the command that ran it (`python train/lm.py --recipe NAME --record`).",
+        "",
+        "| recipe | model | parameters | published | measured |",
+        "|---|---|--:|--:|--:|",
+    ]
+    for name, recipe in found.items():
+        published, measured = recipe.published, recipe.measured
+        size = f"{measured.parameters:,}" if measured else (published and published.parameters) or "—"
+        lines.append(
+            f"| [{name}]({name}.md) | {recipe.title} | {size} | "
+            f"{_figure(published and published.test_perplexity)} | {_measured(measured, 'test_perplexity')} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def _figure(value: float | None) -> str:
+    return "—" if value is None else f"{value:.1f}"
+
+
+def _measured(measured, label: str) -> str:
+    return NOT_MEASURED if measured is None else f"{getattr(measured, label):.1f}"
+
+
+if __name__ == "__main__":
+    write_cards()
