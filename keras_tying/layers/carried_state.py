@@ -1,6 +1,7 @@
 """Recurrent state that outlives a batch."""
 
 import keras
+from keras import ops
 
 
 @keras.saving.register_keras_serializable("keras_tying")
@@ -26,7 +27,7 @@ class CarriedState(keras.layers.Layer):
         super().__init__(**kwargs)
         self.widths = list(widths)
         self.batch_size = None
-        self.values = []
+        self._states = []
 
     def allocate(self, batch_size):
         """Makes zero states for `batch_size` rows; does nothing when they are there already."""
@@ -37,7 +38,7 @@ class CarriedState(keras.layers.Layer):
                 f"The state is allocated for {self.batch_size} rows and compiled functions refer to it. "
                 f"Load the model anew to train with another batch size. Received: batch_size={batch_size}"
             )
-        self.values = [
+        self._states = [
             self.add_weight(
                 shape=(batch_size, width), initializer="zeros", trainable=False, name=f"state_{i}"
             )
@@ -45,14 +46,20 @@ class CarriedState(keras.layers.Layer):
         ]
         self.batch_size = batch_size
 
+    @property
+    def values(self):
+        """The states as they are now: copies, which later updates leave alone."""
+        return [ops.copy(variable) for variable in self._states]
+
     def update(self, values):
-        for variable, value in zip(self.values, values, strict=True):
-            variable.assign(value)
+        """Sets the states; no gradient reaches back through them."""
+        for variable, value in zip(self._states, values, strict=True):
+            variable.assign(ops.stop_gradient(value))
 
     def reset(self):
         """Sets every state to zero, as at the start of a text."""
-        for variable in self.values:
-            variable.assign(keras.ops.zeros_like(variable))
+        for variable in self._states:
+            variable.assign(ops.zeros(variable.shape, variable.dtype))
 
     def save_own_variables(self, store):
         """Keeps nothing: the state is the run's."""

@@ -172,7 +172,9 @@ class LanguageModel(keras.Model):
         hidden = self.embedding(inputs)
         new_states = []
         for i, (dropout, layer) in enumerate(zip(self.dropouts, self.recurrent, strict=False)):
-            initial = None if states is None else [ops.cast(s, hidden.dtype) for s in states[2 * i : 2 * i + 2]]
+            initial = None
+            if states is not None:
+                initial = [ops.convert_to_tensor(state, hidden.dtype) for state in states[2 * i : 2 * i + 2]]
             hidden, *layer_states = layer(
                 dropout(hidden, training=training), initial_state=initial, training=training
             )

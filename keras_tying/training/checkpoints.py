@@ -92,7 +92,7 @@ def read_variables(model: keras.Model) -> dict[str, np.ndarray]:
     if hasattr(model, "jax_state_sync"):
         model.jax_state_sync()
     return {
-        name: np.ascontiguousarray(keras.ops.convert_to_numpy(variable))
+        name: np.array(keras.ops.convert_to_numpy(variable), order="C")
         for name, variable in _named_variables(model)
     }
 
@@ -117,6 +117,11 @@ def write_variables(model: keras.Model, values: dict[str, np.ndarray]) -> None:
 
 def _named_variables(model: keras.Model):
     model.optimizer.build(model.trainable_variables)
-    for group, variables in (("model", model.variables), ("optimizer", model.optimizer.variables)):
+    groups = {
+        "model": model.variables,
+        "optimizer": model.optimizer.variables,
+        "metrics": model.metrics_variables,
+    }
+    for group, variables in groups.items():
         for i, variable in enumerate(variables):
-            yield f"{group}/{i:03d}/{variable.path}", variable
+            yield f"{group}/{i:03d}", variable  # by place: Keras numbers names as models are made

@@ -1,7 +1,5 @@
 """Perplexity over a whole text, read once from start to end."""
 
-import math
-
 import numpy as np
 from keras import ops
 
@@ -41,4 +39,5 @@ def stream_perplexity(model, ids: np.ndarray, batch_size: int = 1, steps: int = 
         targets = rows[:, start + 1 : start + 1 + inputs.shape[1]]
         log_probabilities, states = model.token_log_probabilities(inputs, targets, states)
         total -= float(np.sum(ops.convert_to_numpy(log_probabilities), dtype=np.float64))
-    return math.exp(total / (batch_size * (length - 1)))
+    with np.errstate(over="ignore"):  # a model that has diverged has infinite perplexity
+        return float(np.exp(total / (batch_size * (length - 1))))

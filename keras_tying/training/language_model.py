@@ -23,8 +23,8 @@ from keras_tying.training.runs import Run
 from keras_tying.training.schedules import decayed_rate
 from keras_tying.training.tensorboard import TensorBoardLog
 
-STEPS_PER_CALL = 20
-"""Training steps a compiled call takes; losses are read back between calls."""
+STEPS_PER_CALL = 1 if keras.backend.backend() == "torch" else 20
+"""Training steps a compiled call takes; losses are read back between calls. PyTorch compiles none."""
 
 
 @dataclass(frozen=True)

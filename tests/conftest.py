@@ -1,0 +1,71 @@
+import os
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+
+import subprocess
+import sys
+from pathlib import Path
+
+import keras
+import numpy as np
+import pytest
+
+from keras_tying.data import Vocabulary, load_corpus
+
+REPOSITORY = Path(__file__).parents[1]
+
+
+@pytest.fixture(autouse=True)
+def seeded():
+    keras.utils.set_random_seed(7)
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(7)
+
+
+@pytest.fixture(scope="session")
+def corpus():
+    """Real text: Python's own reference."""
+    return load_corpus("embedded")
+
+
+@pytest.fixture(scope="session")
+def vocabulary(corpus):
+    return Vocabulary.from_tokens(corpus.tokens("train"), size=300)
+
+
+@pytest.fixture(scope="session")
+def train_ids(corpus, vocabulary):
+    return vocabulary.encode(corpus.tokens("train"))
+
+
+@pytest.fixture
+def run_python():
+    """Runs Python code or a script of the repository in a fresh process; returns the finished process."""
+
+    def run(*arguments, check=True, **environment):
+        process = subprocess.run(
+            [sys.executable, *map(str, arguments)],
+            cwd=REPOSITORY,
+            env={**os.environ, **environment},
+            capture_output=True,
+            text=True,
+        )
+        if check and process.returncode:
+            raise AssertionError(process.stdout + process.stderr)
+        return process
+
+    return run
+
+
+@pytest.fixture
+def text_files(tmp_path, corpus):
+    """Three small UTF-8 files of real text, as arguments of train/lm.py."""
+    arguments = []
+    for split, lines in (("train", 120), ("valid", 30), ("test", 30)):
+        path = tmp_path / f"{split}.txt"
+        path.write_text("\n".join(corpus.splits[split][:lines]).lower() + "\n", encoding="utf-8")
+        arguments += [f"--{split}-file", str(path)]
+    return arguments

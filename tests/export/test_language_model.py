@@ -1,0 +1,88 @@
+import json
+
+import numpy as np
+import pytest
+
+from keras_tying import zoo
+from keras_tying.data import tokenize
+from keras_tying.export import export_language_model
+
+SENTENCES = ["The yield statement is used", "", "an object's qwertyuiop!", "Ünïcode"]
+
+CLIENT = """
+import json, sys
+import tensorflow as tf
+served = tf.saved_model.load(sys.argv[1]).signatures
+assert not any(name.startswith("keras_tying") for name in sys.modules)
+text = tf.constant(json.loads(sys.argv[2]), tf.string)
+def options(length, temperature, seed):
+    return dict(length=tf.constant(length), temperature=tf.constant(temperature), top_k=tf.constant(0),
+                top_p=tf.constant(1.0), seed=tf.constant(seed))
+score, default = served["score"](sentences=text), served["serving_default"](sentences=text)
+words = served["next_word"](prefix=text, k=tf.constant(3))
+many = served["next_word"](prefix=text, k=tf.constant(10**6))
+print(json.dumps({
+    "tokens": score["tokens"].numpy().tolist(),
+    "log_probability": score["log_probability"].numpy().tolist(),
+    "default": default["log_probability"].numpy().tolist(),
+    "perplexity": score["perplexity"].numpy().tolist(),
+    "words": words["words"].numpy().astype(str).tolist(),
+    "probabilities": words["probabilities"].numpy().tolist(),
+    "all": many["words"].shape[1],
+    "greedy": served["generate"](prefix=text, **options(4, 0.0, 0))["text"].numpy().astype(str).tolist(),
+    "drawn": [served["generate"](prefix=text, **options(9, 1.0, s))["text"].numpy().astype(str).tolist()
+              for s in (1, 1, 2)],
+    "nothing": served["generate"](prefix=text, **options(0, 1.0, 0))["text"].numpy().astype(str).tolist(),
+}))
+"""
+
+
+@pytest.fixture(scope="module")
+def model(vocabulary):
+    return zoo.ptb_small(vocabulary_size=len(vocabulary), projection=True)
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory, model, vocabulary):
+    path = tmp_path_factory.mktemp("served") / "1"
+    export_language_model(model, vocabulary, path, tokenization="plain")
+    return path
+
+
+def answers(run_python, exported, sentences):
+    return json.loads(run_python("-c", CLIENT, exported, json.dumps(sentences)).stdout)
+
+
+def test_exported_graph_answers_like_the_model_in_a_process_with_tensorflow_only(
+    run_python, exported, model, vocabulary
+):
+    served = answers(run_python, exported, SENTENCES)
+    end = vocabulary.end_id
+    for i, sentence in enumerate(SENTENCES):
+        ids = vocabulary.encode(tokenize(sentence, "plain")).tolist()
+        log_probability = model.score(np.array([[end, *ids]]), np.array([[*ids, end]])).sum()
+        assert served["tokens"][i] == len(ids) + 1
+        np.testing.assert_allclose(served["log_probability"][i], log_probability, rtol=1e-5)
+        np.testing.assert_allclose(served["perplexity"][i], np.exp(-log_probability / (len(ids) + 1)), rtol=1e-5)
+        logits = model.predict(np.array([[end, *ids]]), verbose=0)[0, -1]
+        probabilities = np.exp(logits - logits.max()) / np.exp(logits - logits.max()).sum()
+        best = np.argsort(-probabilities)[:3]
+        assert served["words"][i] == vocabulary.decode(best)
+        np.testing.assert_allclose(served["probabilities"][i], probabilities[best], rtol=1e-4)
+        greedy = model.generate([[end, *ids]], 4, temperature=0)[0]
+        assert served["greedy"][i].split() == vocabulary.decode(greedy)
+    assert served["default"] == served["log_probability"]
+    assert served["all"] == len(vocabulary)
+    assert served["drawn"][0] == served["drawn"][1] != served["drawn"][2]
+    assert served["nothing"] == [""] * len(SENTENCES)
+
+
+def test_an_empty_batch_gives_empty_answers(run_python, exported):
+    served = answers(run_python, exported, [])
+    assert all(served[name] == [] for name in ("tokens", "log_probability", "words", "greedy", "nothing"))
+
+
+def test_a_vocabulary_of_another_size_is_refused(tmp_path, vocabulary):
+    model = zoo.ptb_small(vocabulary_size=len(vocabulary) + 1)
+    with pytest.raises(ValueError, match="has 301 words. Received: a vocabulary of 300"):
+        export_language_model(model, vocabulary, tmp_path / "1")

@@ -1,0 +1,150 @@
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_tying.layers import LSTM, TiedDense, TiedEmbedding
+
+V, H = 11, 6
+
+
+def language_model(embedding):
+    """The smallest language model: embed, square, score."""
+    inputs = keras.Input((None,), dtype="int32")
+    return keras.Model(inputs, embedding(embedding(inputs) ** 2, reverse=True))
+
+
+def test_tied_layer_has_one_matrix_and_a_bias():
+    embedding = TiedEmbedding(V, H)
+    embedding(embedding(np.array([[1, 2]])), reverse=True)
+    assert sorted(tuple(v.shape) for v in embedding.trainable_variables) == [(V,), (V, H)]
+
+
+def test_untied_layer_has_a_matrix_for_each_role():
+    embedding = TiedEmbedding(V, H, tie_weights=False, use_bias=False)
+    embedding.build()
+    assert sorted(tuple(v.shape) for v in embedding.trainable_variables) == [(H, V), (V, H)]
+
+
+@pytest.mark.parametrize("tied", [True, False])
+@pytest.mark.parametrize("use_bias", [True, False])
+def test_scores_are_products_with_the_matrix_plus_bias(rng, tied, use_bias):
+    embedding = TiedEmbedding(V, H, tie_weights=tied, use_bias=use_bias, bias_initializer="uniform")
+    embedding.build()
+    hidden = rng.normal(size=(2, 3, H)).astype("float32")
+    expected = hidden @ keras.ops.convert_to_numpy(embedding.output_embeddings).T
+    if use_bias:
+        expected = expected + keras.ops.convert_to_numpy(embedding.bias)
+    np.testing.assert_allclose(embedding(hidden, reverse=True), expected, atol=1e-6)
+
+
+def test_tied_gradient_is_the_sum_of_both_roles(rng):
+    """Paper 000, section 3: row k gets the output role's p_k - [k = o] times h, and row i the input role's."""
+    tied = TiedEmbedding(V, H, embeddings_initializer="normal", bias_initializer="normal")
+    untied = TiedEmbedding(V, H, tie_weights=False)
+    for layer in (tied, untied):
+        layer.build()
+    matrix = keras.ops.convert_to_numpy(tied.embeddings)
+    untied.embeddings.assign(matrix)
+    untied.reverse_embeddings.assign(matrix.T)
+    untied.bias.assign(tied.bias)
+    words, targets = np.array([[1, 4, 4, 9]]), np.array([[4, 2, 9, 1]])
+
+    def gradients(layer, variables):
+        with tf.GradientTape() as tape:
+            logits = layer(layer(words) ** 2, reverse=True)
+            loss = tf.reduce_sum(tf.nn.sparse_softmax_cross_entropy_with_logits(targets, logits))
+        return [tf.convert_to_tensor(g).numpy() for g in tape.gradient(loss, [v.value for v in variables])]
+
+    (total,) = gradients(tied, [tied.embeddings])
+    input_role, output_role = gradients(untied, [untied.embeddings, untied.reverse_embeddings])
+    np.testing.assert_allclose(total, input_role + output_role.T, atol=1e-5)
+
+    hidden = matrix[words[0]] ** 2
+    scores = hidden @ matrix.T + keras.ops.convert_to_numpy(tied.bias)
+    error = np.exp(scores) / np.exp(scores).sum(1, keepdims=True) - np.eye(V)[targets[0]]
+    np.testing.assert_allclose(output_role.T, error.T @ hidden, atol=1e-5)
+    by_formula = np.zeros((V, H))
+    np.add.at(by_formula, words[0], (error @ matrix) * 2 * matrix[words[0]])
+    np.testing.assert_allclose(input_role, by_formula, atol=1e-5)
+
+
+def test_three_roles_share_one_variable(rng):
+    embedding = TiedEmbedding(V, H)
+    source, target = keras.Input((None,), dtype="int32"), keras.Input((None,), dtype="int32")
+    summary = keras.layers.GlobalAveragePooling1D()(embedding(source))
+    decoded = LSTM(H, return_sequences=True)(embedding(target), initial_state=[summary, summary])
+    model = keras.Model([source, target], embedding(decoded, reverse=True))
+    assert [tuple(v.shape) for v in model.trainable_variables].count((V, H)) == 1
+
+
+def test_saved_file_holds_the_matrix_once(tmp_path):
+    model = language_model(TiedEmbedding(1000, 64))
+    path = tmp_path / "model.keras"
+    model.save(path)
+    assert path.stat().st_size < 1.2 * 1000 * 64 * 4
+    again = keras.saving.load_model(path)
+    assert len(again.trainable_variables) == len(model.trainable_variables) == 2
+    words = np.array([[1, 2, 3]])
+    np.testing.assert_array_equal(again(words), model(words))
+
+
+def test_config_round_trip():
+    embedding = TiedEmbedding(V, H, tie_weights=False, bias_regularizer="l2", logit_soft_cap=30.0, mask_zero=True)
+    assert TiedEmbedding.from_config(embedding.get_config()).get_config() == embedding.get_config()
+
+
+def test_soft_cap_bounds_scores_with_their_bias():
+    embedding = TiedEmbedding(V, H, bias_initializer=keras.initializers.Constant(100.0), logit_soft_cap=5.0)
+    scores = embedding(np.ones((1, H), "float32"), reverse=True)
+    assert 4.9 < float(keras.ops.max(scores)) <= 5.0
+
+
+def test_mask_zero_marks_padding():
+    embedding = TiedEmbedding(V, H, mask_zero=True)
+    assert embedding(np.array([[3, 0]]))._keras_mask.numpy().tolist() == [[True, False]]
+
+
+@pytest.mark.parametrize("policy", ["mixed_bfloat16", "mixed_float16"])
+def test_mixed_precision_computes_in_half_and_keeps_single(policy):
+    embedding = TiedEmbedding(V, H, dtype=policy)
+    hidden = embedding(np.array([[1, 2]]))
+    scores = embedding(hidden, reverse=True)
+    half = policy.removeprefix("mixed_")
+    assert keras.backend.standardize_dtype(hidden.dtype) == half
+    assert keras.backend.standardize_dtype(scores.dtype) == half
+    assert embedding.embeddings.dtype == "float32"
+
+
+@pytest.mark.parametrize("mode", ["int8", "int4"])
+@pytest.mark.parametrize("tied", [True, False])
+def test_quantized_model_stays_close_and_saves(tmp_path, mode, tied):
+    embedding = TiedEmbedding(
+        V, 32, tie_weights=tied, embeddings_initializer="normal", bias_initializer="normal", logit_soft_cap=30.0
+    )
+    model = language_model(embedding)
+    words = np.arange(V)[None]
+    before = model.predict(words, verbose=0)
+    model.quantize(mode)
+    after = model.predict(words, verbose=0)
+    assert np.corrcoef(before.ravel(), after.ravel())[0, 1] > (0.999 if mode == "int8" else 0.98)
+    model.save(tmp_path / "model.keras")
+    again = keras.saving.load_model(tmp_path / "model.keras")
+    np.testing.assert_allclose(again.predict(words, verbose=0), after, atol=1e-6)
+
+
+def test_tied_dense_is_a_view_on_the_embedding(tmp_path):
+    embedding = TiedEmbedding(V, H)
+    model = keras.Sequential([keras.Input((None,), dtype="int32"), embedding, TiedDense(embedding, "softmax")])
+    assert len(model.trainable_variables) == 2
+    model.save(tmp_path / "model.keras")
+    again = keras.saving.load_model(tmp_path / "model.keras")
+    assert len(again.trainable_variables) == 2
+    words = np.array([[1, 2, 3]])
+    np.testing.assert_allclose(np.sum(again(words), -1), 1, atol=1e-6)
+    np.testing.assert_array_equal(again(words), model(words))
+
+
+def test_tied_dense_names_the_size_it_needs():
+    with pytest.raises(ValueError, match=rf"size {H}\. Received: input_shape=\(2, 9\)"):
+        TiedDense(TiedEmbedding(V, H))(np.zeros((2, 9), "float32"))

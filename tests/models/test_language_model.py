@@ -1,0 +1,236 @@
+import keras
+import numpy as np
+import pytest
+
+from keras_tying import losses, metrics, zoo
+from keras_tying.models import LanguageModel
+from keras_tying.optimizers import ClippedSGD
+from keras_tying.regularizers import ProjectionRegularizer
+
+V, H = 13, 4
+
+
+def small(**arguments):
+    return LanguageModel(V, H, **{"initializer_range": 0.5, **arguments})
+
+
+def sigmoid(x):
+    return 1 / (1 + np.exp(-x))
+
+
+def numpy_language_model(model, tokens, targets):
+    """Mean over rows of the negative log-likelihood summed over steps, from the equations."""
+    embeddings = keras.ops.convert_to_numpy(model.embedding.embeddings)
+    output = keras.ops.convert_to_numpy(model.embedding.output_embeddings)
+    hidden = embeddings[tokens]
+    for layer in model.recurrent:
+        kernel, recurrent, bias = (keras.ops.convert_to_numpy(v) for v in layer.trainable_variables)
+        h, c, outputs = np.zeros((len(tokens), H)), np.zeros((len(tokens), H)), []
+        for t in range(tokens.shape[1]):
+            i, f, g, o = np.split(hidden[:, t] @ kernel + h @ recurrent + bias, 4, axis=-1)
+            c = sigmoid(f) * c + sigmoid(i) * np.tanh(g)
+            h = sigmoid(o) * np.tanh(c)
+            outputs.append(h)
+        hidden = np.stack(outputs, 1)
+    if model.projection is not None:
+        hidden = hidden @ keras.ops.convert_to_numpy(model.projection.kernel)
+        if model.projection.bias is not None:
+            hidden = hidden + keras.ops.convert_to_numpy(model.projection.bias)
+    logits = hidden @ output.T + keras.ops.convert_to_numpy(model.embedding.bias)
+    log_probabilities = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
+    return logits, -np.take_along_axis(log_probabilities, targets[..., None], -1).sum() / len(tokens)
+
+
+@pytest.mark.parametrize("tied", [True, False])
+@pytest.mark.parametrize("projection", [{}, {"projection": True}, {"projection": True, "projection_bias": True}])
+def test_model_equals_an_independent_computation(rng, tied, projection):
+    model = small(tied=tied, **projection)
+    tokens, targets = rng.integers(0, V, (2, 3, 6))
+    logits, loss = numpy_language_model(model, tokens, targets)
+    np.testing.assert_allclose(model.predict(tokens, verbose=0), logits, atol=1e-5)
+    model.compile()
+    results = model.evaluate(tokens, targets, batch_size=3, verbose=0, return_dict=True)
+    np.testing.assert_allclose(results["loss"], loss, rtol=1e-5)
+    np.testing.assert_allclose(results["perplexity"], np.exp(loss / 6), rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "parameters"),
+    [
+        ({"tied": False}, 4_651_600),
+        ({"tied": True}, 2_651_600),
+        ({"tied": False, "projection": True}, 4_691_600),
+        ({"tied": True, "projection": True}, 2_691_600),
+    ],
+)
+def test_small_model_has_the_published_size(arguments, parameters):
+    assert zoo.ptb_small(**arguments).count_params() == parameters
+
+
+@pytest.mark.parametrize(("tied", "parameters"), [(False, 66_022_000), (True, 51_022_000)])
+def test_large_model_has_the_published_size(tied, parameters):
+    assert zoo.ptb_large(tied=tied).count_params() == parameters
+
+
+def test_training_loss_includes_the_projection_penalty(rng):
+    tokens, targets = rng.integers(0, V, (2, 4, 5))
+    model = small(projection=True, projection_regularizer=ProjectionRegularizer(2.0, batch_size=4))
+    projection = keras.ops.convert_to_numpy(model.projection.kernel)
+    _, nll = numpy_language_model(model, tokens, targets)
+    model.compile()
+    loss = model.train_on_batch(tokens, targets, return_dict=True)["loss"]
+    np.testing.assert_allclose(loss, nll + 2.0 * np.sum(projection**2) / 2 / 4, rtol=1e-5)
+
+
+def test_any_keras_loss_and_metric_trains_on_logits(rng):
+    tokens, targets = rng.integers(0, V, (2, 4, 5))
+    model = small()
+    expected = np.mean(
+        keras.losses.sparse_categorical_crossentropy(targets, model.predict(tokens, verbose=0), from_logits=True)
+    )
+    model.compile(
+        "sgd",
+        keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+        metrics=["sparse_categorical_accuracy"],
+    )
+    results = model.evaluate(tokens, targets, verbose=0, return_dict=True)
+    np.testing.assert_allclose(results["loss"], expected, rtol=1e-5)
+    np.testing.assert_allclose(results["perplexity"], np.exp(expected), rtol=1e-5)
+    assert 0 <= results["sparse_categorical_accuracy"] <= 1
+
+
+def test_metrics_see_logits_beside_the_fused_loss(rng):
+    tokens, targets = rng.integers(0, V, (2, 4, 5))
+    model = small()
+    model.compile("sgd", metrics=["sparse_categorical_accuracy"])
+    accuracy = model.evaluate(tokens, targets, verbose=0, return_dict=True)["sparse_categorical_accuracy"]
+    np.testing.assert_allclose(accuracy, np.mean(np.argmax(model.predict(tokens, verbose=0), -1) == targets))
+
+
+def test_carried_windows_give_the_loss_of_one_long_window(rng):
+    tokens, targets = rng.integers(0, V, (2, 3, 12))
+    model = small()
+    model.compile()
+    whole = model.evaluate(tokens, targets, batch_size=3, verbose=0, return_dict=True)
+    carried = keras.models.clone_model(model)
+    carried.set_weights(model.get_weights())
+    carried.carry_state(3)
+    carried.compile()
+    windows = [np.concatenate(np.split(a, 4, axis=1)) for a in (tokens, targets)]
+    parts = carried.evaluate(*windows, batch_size=3, verbose=0, return_dict=True)
+    np.testing.assert_allclose(parts["perplexity"], whole["perplexity"], rtol=1e-5)
+    np.testing.assert_allclose(4 * parts["loss"], whole["loss"], rtol=1e-5)
+    carried.reset_state()
+    again = carried.evaluate(*windows, batch_size=3, verbose=0, return_dict=True)
+    assert again == parts
+
+
+def test_states_can_be_given_and_returned(rng):
+    tokens = rng.integers(0, V, (2, 8))
+    model = small()
+    whole = model(tokens)
+    first, states = model(tokens[:, :5], return_states=True)
+    second = model(tokens[:, 5:], states=states)
+    np.testing.assert_allclose(np.concatenate([first, second], 1), whole, atol=1e-6)
+
+
+def test_a_second_batch_size_for_the_carried_state_is_refused():
+    model = small()
+    model.carry_state(3)
+    with pytest.raises(ValueError, match="allocated for 3 rows"):
+        model.carry_state(4)
+
+
+def test_score_is_the_logarithm_of_each_words_probability(rng):
+    tokens, targets = rng.integers(0, V, (2, 3, 6))
+    model = small(logit_soft_cap=1.5)
+    probabilities = keras.ops.convert_to_numpy(keras.ops.softmax(model.predict(tokens, verbose=0)))
+    expected = np.log(np.take_along_axis(probabilities, targets[..., None], -1)[..., 0])
+    np.testing.assert_allclose(model.score(tokens, targets), expected, atol=1e-5)
+
+
+def test_greedy_generation_follows_the_likeliest_word():
+    model = small()
+    text = [[1, 2]]
+    for _ in range(5):
+        text[0].append(int(np.argmax(model.predict(np.array(text), verbose=0)[0, -1])))
+    assert model.generate([[1, 2]], 5, temperature=0).tolist() == [text[0][2:]]
+    assert model.generate([[1, 2]], 5, top_k=1).tolist() == [text[0][2:]]
+    assert model.generate([[1, 2]], 5, top_p=1e-9).tolist() == [text[0][2:]]
+
+
+def test_generation_is_repeatable_by_seed():
+    model = small()
+    first, again, other = (model.generate([[1], [2]], 30, seed=seed).tolist() for seed in (1, 1, 2))
+    assert first == again != other
+
+
+def test_generation_follows_the_models_distribution():
+    model = small()
+    drawn = model.generate(np.ones((20_000, 1), int), 1, seed=0)[:, 0]
+    expected = keras.ops.convert_to_numpy(keras.ops.softmax(model.predict(np.array([[1]]), verbose=0)))[0, 0]
+    np.testing.assert_allclose(np.bincount(drawn, minlength=V) / 20_000, expected, atol=0.015)
+
+
+def test_top_k_and_top_p_leave_only_the_likeliest_words():
+    model = small()
+    probabilities = keras.ops.convert_to_numpy(keras.ops.softmax(model.predict(np.array([[1]]), verbose=0)))[0, 0]
+    ranked = np.argsort(-probabilities)
+    prefix = np.ones((2000, 1), int)
+    assert set(model.generate(prefix, 1, top_k=3, seed=0)[:, 0]) == set(ranked[:3])
+    reach = probabilities[ranked[:4]].sum() - 1e-4
+    assert set(model.generate(prefix, 1, top_p=float(reach), seed=0)[:, 0]) == set(ranked[:4])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [({"temperature": -1}, "temperature=-1"), ({"top_k": 0}, "top_k=0"), ({"top_p": 0}, "top_p=0")],
+)
+def test_sampling_options_out_of_range_are_named(options, message):
+    with pytest.raises(ValueError, match=f"Received: {message}"):
+        small().generate([[1]], 1, **options)
+
+
+def test_clipped_update_has_the_length_of_the_clip_norm(rng):
+    tokens, targets = rng.integers(0, V, (2, 4, 5))
+    model = small()
+    model.compile(ClippedSGD(learning_rate=0.5, clip_norm=0.01))
+    before = model.get_weights()
+    model.train_on_batch(tokens, targets)
+    moved = np.sqrt(sum(np.sum((a - b) ** 2) for a, b in zip(model.get_weights(), before, strict=True)))
+    np.testing.assert_allclose(moved, 0.5 * 0.01, rtol=1e-3)
+    assert float(model.optimizer.gradient_norm) > 0.01
+
+
+def test_unclipped_update_is_the_gradient(rng):
+    tokens, targets = rng.integers(0, V, (2, 4, 5))
+    model = small()
+    twin = keras.models.clone_model(model)
+    twin.set_weights(model.get_weights())
+    model.compile(ClippedSGD(0.1, clip_norm=1e6))
+    twin.compile(keras.optimizers.SGD(0.1))
+    for each in (model, twin):
+        each.train_on_batch(tokens, targets)
+    for mine, theirs in zip(model.get_weights(), twin.get_weights(), strict=True):
+        np.testing.assert_allclose(mine, theirs, atol=1e-6)
+
+
+def test_perplexity_is_exact_over_uneven_batches(rng):
+    metric = metrics.Perplexity()
+    logits, targets = rng.normal(size=(7, V)).astype("float32"), rng.integers(0, V, 7)
+    metric.update_state(targets[:5], logits[:5])
+    metric.update_state(targets[5:], logits[5:])
+    expected = keras.losses.sparse_categorical_crossentropy(targets, logits, from_logits=True)
+    np.testing.assert_allclose(float(metric.result()), np.exp(np.mean(expected)), rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"dropout": 1.0}, "Received: dropout=1.0"),
+        ({"projection_regularizer": "l2"}, "needs `projection=True`"),
+    ],
+)
+def test_arguments_that_do_not_fit_are_named(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        small(**arguments)

@@ -1,0 +1,93 @@
+import errno
+import json
+import logging
+import os
+
+import keras
+import numpy as np
+import pytest
+
+from keras_tying.models import LanguageModel
+from keras_tying.optimizers import ClippedSGD
+from keras_tying.training.checkpoints import Checkpoint, CheckpointStore, read_variables, write_variables
+
+
+def checkpoint(value):
+    return Checkpoint({"a": np.full(3, value, "float32")}, {"epoch": value})
+
+
+def test_newest_checkpoint_is_found(tmp_path):
+    store = CheckpointStore(tmp_path)
+    assert store.newest() is None
+    for epoch in range(3):
+        store.save(checkpoint(epoch))
+    assert store.newest().progress == {"epoch": 2}
+    np.testing.assert_array_equal(store.newest().values["a"], [2, 2, 2])
+
+
+def test_old_checkpoints_are_forgotten(tmp_path):
+    store = CheckpointStore(tmp_path, keep=2)
+    for epoch in range(5):
+        store.save(checkpoint(epoch))
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "checkpoint-000003.safetensors",
+        "checkpoint-000004.safetensors",
+        "index.json",
+    ]
+
+
+@pytest.mark.parametrize("damage", ["cut short", "changed", "gone"])
+def test_a_damaged_checkpoint_is_passed_over_and_named(tmp_path, caplog, damage):
+    store = CheckpointStore(tmp_path)
+    store.save(checkpoint(0))
+    path = store.save(checkpoint(1))
+    content = path.read_bytes()
+    if damage == "gone":
+        path.unlink()
+    else:
+        path.write_bytes(content[:-4] if damage == "cut short" else content[:-1] + b"x")
+    with caplog.at_level(logging.WARNING):
+        assert store.newest().progress == {"epoch": 0}
+    assert path.name in caplog.text
+
+
+def test_a_full_disk_leaves_the_checkpoints_before(tmp_path, monkeypatch):
+    store = CheckpointStore(tmp_path)
+    store.save(checkpoint(0))
+
+    def no_space(*_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", no_space)
+        with pytest.raises(OSError, match="No space left"):
+            store.save(checkpoint(1))
+    assert store.newest().progress == {"epoch": 0}
+    assert len(list(tmp_path.iterdir())) == 2
+    assert len(json.loads((tmp_path / "index.json").read_text())) == 1
+
+
+def test_variables_survive_a_checkpoint_with_seeds_and_carried_state(rng):
+    def trained():
+        keras.utils.set_random_seed(3)
+        model = LanguageModel(11, 4, dropout=0.5)
+        model.carry_state(2)
+        model.compile(ClippedSGD(0.1))
+        return model
+
+    tokens = rng.integers(0, 11, (2, 6))
+    model = trained()
+    model.train_on_batch(tokens, tokens)
+    kept = read_variables(model)
+    expected = model.train_on_batch(tokens, tokens)
+    other = trained()
+    write_variables(other, kept)
+    assert other.train_on_batch(tokens, tokens) == expected
+
+
+def test_a_checkpoint_of_another_model_is_refused():
+    models = [LanguageModel(size, 4, name="model") for size in (11, 12)]
+    for model in models:
+        model.compile(ClippedSGD())
+    with pytest.raises(ValueError, match="of another model.*Use the recipe and the vocabulary"):
+        write_variables(models[0], read_variables(models[1]))

@@ -1,0 +1,96 @@
+import keras
+import numpy as np
+import pytest
+
+from keras_tying import zoo
+from keras_tying.training import Run, Schedule, TrainingDiverged, stream_perplexity, train_language_model
+from keras_tying.training.callbacks import stalled
+from keras_tying.training.schedules import decayed_rate
+
+SCHEDULE = {
+    "batch_size": 10,
+    "steps": 10,
+    "learning_rate": 1.0,
+    "clip_norm": 5.0,
+    "epochs": 2,
+    "full_rate_epochs": 5,
+    "decay": 0.5,
+}
+
+
+def unigram_perplexity(train, test, size):
+    counts = np.bincount(train, minlength=size) + 1
+    return np.exp(-np.mean(np.log(counts / counts.sum())[test]))
+
+
+def train(tmp_path, train_ids, vocabulary, **changes):
+    model = zoo.ptb_small(vocabulary_size=len(vocabulary))
+    progress = train_language_model(
+        model, train_ids, train_ids[:2000], vocabulary, Schedule(**{**SCHEDULE, **changes}), Run(tmp_path)
+    )
+    return model, progress
+
+
+def test_a_tied_model_beats_the_unigram_model_on_real_text(tmp_path, corpus, vocabulary, train_ids):
+    model, progress = train(tmp_path, train_ids[:30_000], vocabulary)
+    test_ids = vocabulary.encode(corpus.tokens("test"))
+    unigram = unigram_perplexity(train_ids[:30_000], test_ids[1:], len(vocabulary))
+    assert stream_perplexity(model, test_ids) < 0.6 * unigram
+    assert [set(logs) for logs in progress.history] == [
+        {"loss", "perplexity", "val_perplexity", "learning_rate", "gradient_norm", "words_per_second"}
+    ] * 2
+
+
+def test_the_same_seed_gives_the_same_weights(tmp_path, train_ids, vocabulary):
+    weights = []
+    for name in ("first", "second"):
+        keras.utils.set_random_seed(5)
+        model, _ = train(tmp_path / name, train_ids[:3000], vocabulary, epochs=1)
+        weights.append(model.get_weights())
+    for first, second in zip(*weights, strict=True):
+        np.testing.assert_array_equal(first, second)
+
+
+def test_divergence_stops_training(tmp_path, train_ids, vocabulary):
+    with pytest.raises(TrainingDiverged, match="The loss became (nan|inf)"):
+        train(tmp_path, train_ids[:20_000], vocabulary, learning_rate=1e38, clip_norm=1e38)
+
+
+def test_training_stops_when_validation_stalls():
+    history = [{"val_perplexity": value} for value in (9.0, 7.0, 8.0, 7.5)]
+    assert stalled(history, patience=2)
+    assert not stalled(history, patience=3)
+    assert not stalled(history, patience=None)
+    assert not stalled([], patience=1)
+
+
+def test_learning_rate_falls_after_the_full_rate_epochs():
+    assert [decayed_rate(epoch, 2.0, 2, 0.1) for epoch in range(4)] == pytest.approx([2, 2, 0.2, 0.02])
+
+
+@pytest.mark.parametrize("steps", [1, 7, 1000])
+def test_stream_perplexity_does_not_depend_on_the_step_length(train_ids, vocabulary, steps):
+    ids = train_ids[:40]
+    model = zoo.ptb_small(vocabulary_size=len(vocabulary))
+    expected = np.exp(-np.mean(model.score(ids[None, :-1], ids[None, 1:])))
+    np.testing.assert_allclose(stream_perplexity(model, ids, steps=steps), expected, rtol=1e-5)
+
+
+def test_stream_perplexity_refuses_ids_outside_the_vocabulary(vocabulary):
+    model = zoo.ptb_small(vocabulary_size=len(vocabulary))
+    with pytest.raises(ValueError, match=r"in \[0, 300\)\. Received: 300"):
+        stream_perplexity(model, np.array([1, 300]))
+
+
+def test_tensorboard_gets_scalars_text_and_the_projector(tmp_path, train_ids, vocabulary):
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    train(tmp_path, train_ids[:3000], vocabulary)
+    events = EventAccumulator(str(tmp_path / "tensorboard"))
+    events.Reload()
+    assert len(events.Tensors("perplexity/validation")) == 2
+    assert {"perplexity/train", "training/gradient norm", "training/learning rate"} <= set(events.Tags()["tensors"])
+    assert events.Tensors("generated text")[0].tensor_proto.string_val[0]
+    words = (tmp_path / "tensorboard" / "words.tsv").read_text().splitlines()
+    matrix = np.fromfile(tmp_path / "tensorboard" / "embedding.bytes", "<f4").reshape(len(words), -1)
+    assert matrix.shape == (300, 200)

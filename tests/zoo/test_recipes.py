@@ -1,0 +1,74 @@
+import pytest
+
+from keras_tying import zoo
+from keras_tying.zoo import cards, recipes
+from keras_tying.zoo.registry import create_model
+
+
+def test_models_are_listed_by_pattern():
+    assert zoo.list_models("*small") == ["ptb_small"]
+    assert set(zoo.list_models()) >= {"ptb_large", "ptb_medium", "ptb_small"}
+
+
+def test_unknown_model_names_the_known_ones():
+    with pytest.raises(ValueError, match=r"no model 'ptb_tiny' in the zoo. Known: \['ptb_large'"):
+        create_model("ptb_tiny")
+
+
+@pytest.mark.parametrize("name", recipes.list_recipes())
+def test_every_recipe_names_a_model_that_builds(name):
+    recipe = recipes.load_recipe(name)
+    size = recipe.data.vocabulary_size or 50
+    model = create_model(recipe.model.name, vocabulary_size=size, **recipe.model.arguments)
+    published = recipe.published and recipe.published.parameters
+    if published:
+        assert f"{model.count_params() / 1e6:.2f}M" == published or f"{model.count_params() / 1e6:.0f}M" == published
+    if recipe.measured:
+        assert recipe.measured.parameters == model.count_params()
+
+
+@pytest.mark.parametrize("name", recipes.list_recipes())
+def test_cards_show_what_the_recipes_hold(name):
+    folder = recipes.recipe_folder()
+    found = {each: recipes.load_recipe(each) for each in recipes.list_recipes()}
+    assert (folder / f"{name}.md").read_text() == cards.card(name, found[name])
+    assert (folder / "README.md").read_text() == cards.table(found)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[model]\nname = 3", r"model.name: Input should be a valid string. Received: 3"),
+        ("[model]\nname = 'a'\n[data]\nsise = 1", r"data.sise: Extra inputs are not permitted"),
+        ("[model]\nname = 'a'\n[optimisation]\nepochs = 1.5", r"optimisation.epochs: Input should be a valid integer"),
+        ("[model]\nname = 'a'\n[optimisation]\ndecay = 0.0", r"optimisation.decay: .*greater than 0. Received: 0.0"),
+        ("", "model: Field required"),
+        ("[model", "my.toml is not TOML"),
+    ],
+)
+def test_recipe_errors_name_file_key_and_value(text, message):
+    with pytest.raises(ValueError, match=message):
+        recipes.parse_recipe(text, "my.toml")
+
+
+def test_a_run_of_changed_settings_is_not_recorded():
+    recipe = recipes.load_recipe("ptb_small_tied")
+    changed = recipe.model_copy(update={"optimisation": recipe.optimisation.model_copy(update={"epochs": 1})})
+    settings = recipes.RunSettings(
+        recipe_name="ptb_small_tied", seed=1, command="", vocabulary_sha256="", recipe=changed
+    )
+    with pytest.raises(ValueError, match="differ from the recipe 'ptb_small_tied'"):
+        recipes.record_measured(settings, {})
+
+
+def test_run_settings_survive_their_file(tmp_path):
+    settings = recipes.RunSettings(
+        recipe_name="ptb_small_tied",
+        seed=1,
+        command="python",
+        vocabulary_sha256="0",
+        recipe=recipes.load_recipe("ptb_small_tied"),
+    )
+    path = tmp_path / "config.toml"
+    path.write_text(recipes.dump_run_settings(settings))
+    assert recipes.load_run_settings(path) == settings
