@@ -1,10 +1,10 @@
 """Trains a language model, resumes a run, or evaluates one.
 
-    python train/lm.py                                                      embedded corpus, minutes
-    python train/lm.py --recipe ptb_small_tied_projection --data-dir DIR    a published configuration
-    python train/lm.py --train-file A --valid-file B --test-file C          any UTF-8 text
-    python train/lm.py --resume runs/NAME
-    python train/lm.py --evaluate runs/NAME
+python train/lm.py                                                      embedded corpus, minutes
+python train/lm.py --recipe ptb_small_tied_projection --data-dir DIR    a published configuration
+python train/lm.py --train-file A --valid-file B --test-file C          any UTF-8 text
+python train/lm.py --resume runs/NAME
+python train/lm.py --evaluate runs/NAME
 """
 
 import argparse

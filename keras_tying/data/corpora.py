@@ -1,6 +1,6 @@
 """Corpora by name: where their text is and how it is split."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,7 +30,7 @@ class Corpus:
     """
 
     name: str
-    splits: dict[str, Path | list[str]]
+    splits: Mapping[str, Path | list[str]]
     tokenization: str = "spaces"
 
     def tokens(self, split: str) -> Iterable[str]:
@@ -88,9 +88,7 @@ def _checked(path: Path) -> Path:
 
 def _download(file: str) -> Path:
     return Path(
-        pooch.retrieve(
-            PTB_ADDRESS + file, PTB_SHA256[file], fname=file, path=pooch.os_cache("keras_tying") / "ptb"
-        )
+        pooch.retrieve(PTB_ADDRESS + file, PTB_SHA256[file], fname=file, path=pooch.os_cache("keras_tying") / "ptb")
     )
 
 

@@ -42,9 +42,7 @@ class Vocabulary:
         self.end_id = self._ids[END_OF_SENTENCE]
 
     @classmethod
-    def from_tokens(
-        cls, tokens: Iterable[str], size: int | None = None, minimum_count: int = 1
-    ) -> "Vocabulary":
+    def from_tokens(cls, tokens: Iterable[str], size: int | None = None, minimum_count: int = 1) -> "Vocabulary":
         """Words by falling count, then alphabetically.
 
         Args:

@@ -46,9 +46,7 @@ def export_language_model(
             f"Received: {keras.backend.backend()}"
         )
     if len(vocabulary) != model.vocabulary_size:
-        raise ValueError(
-            f"The model has {model.vocabulary_size} words. Received: a vocabulary of {len(vocabulary)}."
-        )
+        raise ValueError(f"The model has {model.vocabulary_size} words. Received: a vocabulary of {len(vocabulary)}.")
     path = Path(path)
     served = ServedLanguageModel(model, TextInGraph(vocabulary, tokenization))
     archive = keras.export.ExportArchive()

@@ -5,4 +5,4 @@ from keras_tying.layers.lstm import LSTM
 from keras_tying.layers.tied_dense import TiedDense
 from keras_tying.layers.tied_embedding import TiedEmbedding
 
-__all__ = ["CarriedState", "LSTM", "TiedDense", "TiedEmbedding"]
+__all__ = ["LSTM", "CarriedState", "TiedDense", "TiedEmbedding"]

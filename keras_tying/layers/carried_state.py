@@ -39,9 +39,7 @@ class CarriedState(keras.layers.Layer):
                 f"Load the model anew to train with another batch size. Received: batch_size={batch_size}"
             )
         self._states = [
-            self.add_weight(
-                shape=(batch_size, width), initializer="zeros", trainable=False, name=f"state_{i}"
-            )
+            self.add_weight(shape=(batch_size, width), initializer="zeros", trainable=False, name=f"state_{i}")
             for i, width in enumerate(self.widths)
         ]
         self.batch_size = batch_size

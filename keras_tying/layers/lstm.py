@@ -2,15 +2,6 @@
 
 import keras
 
-if keras.backend.backend() == "tensorflow":
-    from keras_tying.layers.lstm_tensorflow import fast_path_applies, lstm_sequence
-else:
-    lstm_sequence = None
-
-    def fast_path_applies(layer, mask):
-        """Other backends compile the loop themselves."""
-        return False
-
 
 @keras.saving.register_keras_serializable("keras_tying")
 class LSTM(keras.layers.LSTM):
@@ -43,11 +34,12 @@ class LSTM(keras.layers.LSTM):
     """
 
     def inner_loop(self, sequences, initial_state, mask, training=False):
-        if not fast_path_applies(self, mask):
+        fast_path = _fast_path()
+        if fast_path is None or not fast_path.applies(self, mask):
             return super().inner_loop(sequences, initial_state, mask, training=training)
         if training and self.dropout:
             sequences = sequences * self.cell.get_dropout_mask(sequences[:, 0])[:, None]
-        outputs, hidden, cell = lstm_sequence(
+        outputs, hidden, cell = fast_path.lstm_sequence(
             sequences,
             *initial_state,
             self.cell.kernel,
@@ -56,3 +48,12 @@ class LSTM(keras.layers.LSTM):
             self.go_backwards,
         )
         return hidden, outputs, [hidden, cell]
+
+
+def _fast_path():
+    """The module with the faster loop, or `None` on backends that compile the loop themselves."""
+    if keras.backend.backend() != "tensorflow":
+        return None
+    from keras_tying.layers import lstm_tensorflow
+
+    return lstm_tensorflow

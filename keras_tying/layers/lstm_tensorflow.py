@@ -10,7 +10,7 @@ import keras
 import tensorflow as tf
 
 
-def fast_path_applies(layer, mask):
+def applies(layer, mask):
     """Whether `lstm_sequence` computes what `layer` is configured to compute, on this device."""
     return (
         mask is None
@@ -48,9 +48,7 @@ def _recurrence(projected, hidden, cell, recurrent_kernel):
     activations, cells, outputs = _forward_loop(projected, hidden, cell, recurrent_kernel)
 
     def gradient(d_outputs, d_cells):
-        d_gates, d_hidden, d_cell = _backward_loop(
-            d_outputs, d_cells, activations, cells, cell, recurrent_kernel
-        )
+        d_gates, d_hidden, d_cell = _backward_loop(d_outputs, d_cells, activations, cells, cell, recurrent_kernel)
         units = recurrent_kernel.shape[0]
         previous = tf.concat([hidden[None], outputs[:-1]], 0)
         d_recurrent = tf.matmul(
@@ -81,9 +79,7 @@ def _forward_loop(projected, hidden, cell, recurrent_kernel):
             outputs.write(t, hidden),
         )
 
-    final = tf.while_loop(
-        lambda t, *_: t < length, step, (0, hidden, cell, *written), maximum_iterations=length
-    )
+    final = tf.while_loop(lambda t, *_: t < length, step, (0, hidden, cell, *written), maximum_iterations=length)
     batch, units = hidden.shape
     stacked = [array.stack() for array in final[3:]]
     for tensor, width in zip(stacked, (4 * units, units, units), strict=True):

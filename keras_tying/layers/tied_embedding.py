@@ -51,6 +51,8 @@ class TiedEmbedding(keras.layers.ReversibleEmbedding):
         Press and Wolf, Using the Output Embedding to Improve Language Models, sections 1 and 3.
     """
 
+    logit_soft_cap: float | None
+
     def __init__(
         self,
         input_dim,
@@ -120,7 +122,8 @@ class TiedEmbedding(keras.layers.ReversibleEmbedding):
     def _quantized_call(self, parent_call, inputs, reverse):
         if not reverse:
             return parent_call(inputs)
-        soft_cap, self.logit_soft_cap = self.logit_soft_cap, None  # capped in _finish, after the bias
+        soft_cap = self.logit_soft_cap
+        self.logit_soft_cap = None  # capped in _finish, after the bias
         try:
             logits = parent_call(inputs, reverse=True)
         finally:

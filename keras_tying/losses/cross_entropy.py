@@ -54,9 +54,7 @@ class SequenceCrossEntropy(keras.losses.Loss):
         if scale not in REDUCTIONS:
             raise ValueError(f"`scale` must be one of {REDUCTIONS}. Received: scale={scale!r}")
         if not 0 <= label_smoothing < 1:
-            raise ValueError(
-                f"`label_smoothing` must be in [0, 1). Received: label_smoothing={label_smoothing}"
-            )
+            raise ValueError(f"`label_smoothing` must be in [0, 1). Received: label_smoothing={label_smoothing}")
         if temperature <= 0:
             raise ValueError(f"`temperature` must be positive. Received: temperature={temperature}")
         self.scale = scale

@@ -89,9 +89,7 @@ def _score_gradient(scores, probabilities, words, weights, output):
     if output.label_smoothing:
         gradient -= output.label_smoothing / tf.cast(tf.shape(scores)[1], tf.float32)
     places = tf.stack([tf.range(tf.shape(words)[0], dtype=words.dtype), words], -1)
-    gradient = tf.tensor_scatter_nd_sub(
-        gradient * scale[:, None], places, (1 - output.label_smoothing) * scale
-    )
+    gradient = tf.tensor_scatter_nd_sub(gradient * scale[:, None], places, (1 - output.label_smoothing) * scale)
     if output.soft_cap is not None:
         gradient *= 1 - tf.square(scores * (output.temperature / output.soft_cap))
     return gradient

@@ -106,8 +106,7 @@ class LanguageModel(keras.Model):
             name="embedding",
         )
         self.dropouts = [
-            keras.layers.Dropout(dropout, dtype=self.dtype_policy, name=f"dropout_{i}")
-            for i in range(num_layers + 1)
+            keras.layers.Dropout(dropout, dtype=self.dtype_policy, name=f"dropout_{i}") for i in range(num_layers + 1)
         ]
         self.recurrent = [
             LSTM(
@@ -145,8 +144,6 @@ class LanguageModel(keras.Model):
         return keras.initializers.RandomUniform(-self.initializer_range, self.initializer_range)
 
     def build(self, input_shape=None):
-        if self.built:
-            return
         self.embedding.build()
         for layer in self.recurrent:
             layer.build((None, None, self.units))
@@ -175,9 +172,7 @@ class LanguageModel(keras.Model):
             initial = None
             if states is not None:
                 initial = [ops.convert_to_tensor(state, hidden.dtype) for state in states[2 * i : 2 * i + 2]]
-            hidden, *layer_states = layer(
-                dropout(hidden, training=training), initial_state=initial, training=training
-            )
+            hidden, *layer_states = layer(dropout(hidden, training=training), initial_state=initial, training=training)
             new_states += layer_states
         hidden = self.dropouts[-1](hidden, training=training)
         return (hidden if self.projection is None else self.projection(hidden)), new_states
@@ -230,9 +225,7 @@ class LanguageModel(keras.Model):
     def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
         if not self._loss_takes_hidden:
             return super().compute_loss(x, y, y_pred, sample_weight, training)
-        loss, nll, counted = self._sequence_loss.from_hidden(
-            y, y_pred, self.output_layer, sample_weight, training
-        )
+        loss, nll, counted = self._sequence_loss.from_hidden(y, y_pred, self.output_layer, sample_weight, training)
         self.perplexity.update_losses(nll, counted)
         return sum(self.losses, start=loss)
 

@@ -92,8 +92,7 @@ def read_variables(model: keras.Model) -> dict[str, np.ndarray]:
     if hasattr(model, "jax_state_sync"):
         model.jax_state_sync()
     return {
-        name: np.array(keras.ops.convert_to_numpy(variable), order="C")
-        for name, variable in _named_variables(model)
+        name: np.array(keras.ops.convert_to_numpy(variable), order="C") for name, variable in _named_variables(model)
     }
 
 

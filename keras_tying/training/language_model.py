@@ -7,6 +7,7 @@ import numpy as np
 
 from keras_tying.data import Vocabulary, Windows, windows
 from keras_tying.losses import SequenceCrossEntropy
+from keras_tying.optimizers import ClippedSGD
 from keras_tying.training.callbacks import (
     CarryState,
     Checkpoints,
@@ -18,7 +19,6 @@ from keras_tying.training.callbacks import (
     stalled,
 )
 from keras_tying.training.checkpoints import CheckpointStore
-from keras_tying.optimizers import ClippedSGD
 from keras_tying.training.runs import Run
 from keras_tying.training.schedules import decayed_rate
 from keras_tying.training.tensorboard import TensorBoardLog

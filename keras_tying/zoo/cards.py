@@ -1,12 +1,12 @@
 """Cards of the zoo's results, and the table of all of them, made from the recipes.
 
-    python -m keras_tying.zoo.cards
+python -m keras_tying.zoo.cards
 """
 
 from pathlib import Path
 
 from keras_tying.files import write_atomically
-from keras_tying.zoo.recipes import Recipe, list_recipes, load_recipe, recipe_folder
+from keras_tying.zoo.recipes import Measured, Published, Recipe, list_recipes, load_recipe, recipe_folder
 
 PERPLEXITIES = ("train_perplexity", "validation_perplexity", "test_perplexity")
 NOT_MEASURED = "not measured"
@@ -25,7 +25,7 @@ def card(name: str, recipe: Recipe) -> str:
     """The Markdown card of one recipe."""
     published, measured = recipe.published, recipe.measured
     rows = [
-        (label.replace("_", " "), _figure(published and getattr(published, label)), _measured(measured, label))
+        (label.replace("_", " "), _figure(published, label), _figure(measured, label, absent=NOT_MEASURED))
         for label in PERPLEXITIES
     ]
     parameters = f"{measured.parameters:,}" if measured else NOT_MEASURED
@@ -78,17 +78,15 @@ def table(found: dict[str, Recipe]) -> str:
         size = f"{measured.parameters:,}" if measured else (published and published.parameters) or "—"
         lines.append(
             f"| [{name}]({name}.md) | {recipe.title} | {size} | "
-            f"{_figure(published and published.test_perplexity)} | {_measured(measured, 'test_perplexity')} |"
+            f"{_figure(published, 'test_perplexity')} | "
+            f"{_figure(measured, 'test_perplexity', absent=NOT_MEASURED)} |"
         )
     return "\n".join(lines) + "\n"
 
 
-def _figure(value: float | None) -> str:
-    return "—" if value is None else f"{value:.1f}"
-
-
-def _measured(measured, label: str) -> str:
-    return NOT_MEASURED if measured is None else f"{getattr(measured, label):.1f}"
+def _figure(figures: Published | Measured | None, label: str, absent: str = "—") -> str:
+    value = None if figures is None else getattr(figures, label)
+    return absent if value is None else f"{value:.1f}"
 
 
 if __name__ == "__main__":

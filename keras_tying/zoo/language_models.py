@@ -58,10 +58,9 @@ def _zaremba(units, initializer_range, dropout, tied, projection, vocabulary_siz
     return LanguageModel(
         vocabulary_size,
         units,
-        num_layers=2,
         tied=tied,
         projection=projection,
         projection_bias=projection_bias,
         projection_regularizer=ProjectionRegularizer(PENALTY) if projection else None,
-        **{"initializer_range": initializer_range, "dropout": dropout, **kwargs},
+        **{"num_layers": 2, "initializer_range": initializer_range, "dropout": dropout, **kwargs},
     )

@@ -84,5 +84,5 @@ def test_an_empty_batch_gives_empty_answers(run_python, exported):
 
 def test_a_vocabulary_of_another_size_is_refused(tmp_path, vocabulary):
     model = zoo.ptb_small(vocabulary_size=len(vocabulary) + 1)
-    with pytest.raises(ValueError, match="has 301 words. Received: a vocabulary of 300"):
+    with pytest.raises(ValueError, match=r"has 301 words. Received: a vocabulary of 300"):
         export_language_model(model, vocabulary, tmp_path / "1")

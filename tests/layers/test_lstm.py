@@ -63,9 +63,7 @@ def test_masked_steps_are_skipped_as_in_the_stock_layer(rng):
 def test_input_dropout_keeps_one_mask_for_all_steps():
     layer = LSTM(4, dropout=0.5, return_sequences=True, seed=3)
     inputs = np.ones((2, 1, 8), "float32")
-    np.testing.assert_allclose(
-        layer(inputs, training=False), layer(inputs, training=False)
-    )
+    np.testing.assert_allclose(layer(inputs, training=False), layer(inputs, training=False))
     assert not np.allclose(layer(inputs, training=True), layer(inputs, training=False))
 
 

@@ -2,7 +2,7 @@ import keras
 import numpy as np
 import pytest
 
-from keras_tying import losses, metrics, zoo
+from keras_tying import metrics, zoo
 from keras_tying.models import LanguageModel
 from keras_tying.optimizers import ClippedSGD
 from keras_tying.regularizers import ProjectionRegularizer

@@ -60,7 +60,7 @@ def test_a_full_disk_leaves_the_checkpoints_before(tmp_path, monkeypatch):
 
     with monkeypatch.context() as patch:
         patch.setattr(os, "fsync", no_space)
-        with pytest.raises(OSError, match="No space left"):
+        with pytest.raises(OSError, match=r"No space left"):
             store.save(checkpoint(1))
     assert store.newest().progress == {"epoch": 0}
     assert len(list(tmp_path.iterdir())) == 2
@@ -89,5 +89,5 @@ def test_a_checkpoint_of_another_model_is_refused():
     models = [LanguageModel(size, 4, name="model") for size in (11, 12)]
     for model in models:
         model.compile(ClippedSGD())
-    with pytest.raises(ValueError, match="of another model.*Use the recipe and the vocabulary"):
+    with pytest.raises(ValueError, match=r"of another model.*Use the recipe and the vocabulary"):
         write_variables(models[0], read_variables(models[1]))

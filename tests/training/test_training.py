@@ -52,7 +52,7 @@ def test_the_same_seed_gives_the_same_weights(tmp_path, train_ids, vocabulary):
 
 
 def test_divergence_stops_training(tmp_path, train_ids, vocabulary):
-    with pytest.raises(TrainingDiverged, match="The loss became (nan|inf)"):
+    with pytest.raises(TrainingDiverged, match=r"The loss became (nan|inf)"):
         train(tmp_path, train_ids[:20_000], vocabulary, learning_rate=1e38, clip_norm=1e38)
 
 

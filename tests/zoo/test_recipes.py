@@ -57,7 +57,7 @@ def test_a_run_of_changed_settings_is_not_recorded():
     settings = recipes.RunSettings(
         recipe_name="ptb_small_tied", seed=1, command="", vocabulary_sha256="", recipe=changed
     )
-    with pytest.raises(ValueError, match="differ from the recipe 'ptb_small_tied'"):
+    with pytest.raises(ValueError, match=r"differ from the recipe 'ptb_small_tied'"):
         recipes.record_measured(settings, {})
 
 

@@ -1,0 +1,50 @@
+"""Layers, losses, models, zoo and data without TensorFlow."""
+
+import importlib.util
+import json
+
+import numpy as np
+import pytest
+
+WITHOUT_TENSORFLOW = """
+import json, sys, tempfile
+sys.modules["tensorflow"] = None  # importing it fails
+import keras, numpy as np
+import keras_tying as kt
+from keras_tying import training
+
+keras.utils.set_random_seed(1)
+corpus = kt.data.load_corpus("embedded")
+vocabulary = kt.data.Vocabulary.from_tokens(corpus.tokens("train"), 200)
+ids = vocabulary.encode(corpus.tokens("train"))[:2000]
+model = kt.zoo.ptb_small(vocabulary_size=len(vocabulary), projection=True)
+rng = np.random.default_rng(0)
+model.set_weights([rng.uniform(-0.1, 0.1, w.shape) for w in model.get_weights()])
+with tempfile.TemporaryDirectory() as folder:
+    schedule = training.Schedule(batch_size=5, steps=10, learning_rate=0.05, clip_norm=5.0, epochs=2,
+                                 full_rate_epochs=1, decay=0.5)
+    progress = training.train_language_model(model, ids, ids[:500], vocabulary, schedule, training.Run(folder))
+    model.save(folder + "/model.keras")
+    again = keras.saving.load_model(folder + "/model.keras")
+assert np.array_equal(again.score(ids[None, :9], ids[None, 1:10]), model.score(ids[None, :9], ids[None, 1:10]))
+assert again.generate([[0]], 5, seed=1).shape == (1, 5)
+print(json.dumps([[logs["perplexity"], logs["val_perplexity"]] for logs in progress.history]))
+"""
+
+
+# A small learning rate: at the recipes' rate, rounding grows to a percent within an epoch.
+
+
+def perplexities(run_python, backend):
+    code = WITHOUT_TENSORFLOW
+    if backend == "tensorflow":
+        code = code.replace('sys.modules["tensorflow"] = None', "")
+    output = run_python("-c", code, KERAS_BACKEND=backend).stdout
+    return np.array(json.loads(output.splitlines()[-1]))
+
+
+@pytest.mark.parametrize("backend", ["jax", "torch"])
+def test_training_without_tensorflow_equals_training_with_it(run_python, backend):
+    if importlib.util.find_spec(backend) is None:
+        pytest.skip(f"{backend} is not installed")
+    np.testing.assert_allclose(perplexities(run_python, backend), perplexities(run_python, "tensorflow"), rtol=1e-4)

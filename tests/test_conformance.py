@@ -1,0 +1,132 @@
+"""What every layer and every model of the zoo must do: one set of checks for all of them."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import keras_tying as kt
+
+V, H = 12, 6
+
+
+def tied_dense():
+    embedding = kt.layers.TiedEmbedding(V, H)
+    return kt.layers.TiedDense(embedding)
+
+
+LAYERS = {
+    "TiedEmbedding": (lambda: kt.layers.TiedEmbedding(V, H), "int32", (None,)),
+    "untied TiedEmbedding": (lambda: kt.layers.TiedEmbedding(V, H, tie_weights=False), "int32", (None,)),
+    "TiedDense": (tied_dense, "float32", (None, H)),
+    "LSTM": (lambda: kt.layers.LSTM(H, return_sequences=True), "float32", (None, H)),
+    "LSTM, last output": (lambda: kt.layers.LSTM(H, dropout=0.1), "float32", (None, H)),
+}
+MODELS = {
+    f"{name}, {'tied' if tied else 'untied'}{', projection' if projection else ''}": (name, tied, projection)
+    for name in kt.zoo.list_models("ptb_*")
+    for tied in (True, False)
+    for projection in (True, False)
+}
+
+
+def sample(dtype, shape):
+    shape = (2, *(5 if size is None else size for size in shape))
+    rng = np.random.default_rng(0)
+    return rng.integers(0, V, shape) if dtype == "int32" else rng.normal(size=shape).astype("float32")
+
+
+@pytest.fixture(params=LAYERS)
+def layer_model(request):
+    make, dtype, shape = LAYERS[request.param]
+    inputs = keras.Input(shape, dtype=dtype)
+    return keras.Model(inputs, make()(inputs)), sample(dtype, shape)
+
+
+@pytest.fixture(params=MODELS)
+def zoo_model(request):
+    name, tied, projection = MODELS[request.param]
+    model = kt.zoo.create_model(name, tied=tied, projection=projection, vocabulary_size=V, num_layers=1)
+    return model, sample("int32", (None,))
+
+
+def check_config_round_trip(layer):
+    again = keras.saving.deserialize_keras_object(keras.saving.serialize_keras_object(layer))
+    assert again.get_config() == layer.get_config()
+
+
+def check_saved_model_answers_alike(model, inputs, tmp_path):
+    model.save(tmp_path / "model.keras")
+    again = keras.saving.load_model(tmp_path / "model.keras")
+    np.testing.assert_array_equal(again.predict(inputs, verbose=0), model.predict(inputs, verbose=0))
+    assert len(again.variables) == len(model.variables)
+
+
+def check_export_answers_alike(model, inputs, tmp_path):
+    signature = [keras.InputSpec(shape=(None, *inputs.shape[1:]), dtype=inputs.dtype)]
+    model.export(tmp_path / "exported", input_signature=signature, verbose=False)
+    exported = tf.saved_model.load(tmp_path / "exported")
+    np.testing.assert_allclose(exported.serve(inputs), model.predict(inputs, verbose=0), atol=1e-5)
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_layer_config_round_trip(name):
+    check_config_round_trip(LAYERS[name][0]())
+
+
+def test_layer_saves_and_loads(layer_model, tmp_path):
+    check_saved_model_answers_alike(*layer_model, tmp_path)
+
+
+def test_layer_exports(layer_model, tmp_path):
+    check_export_answers_alike(*layer_model, tmp_path)
+
+
+@pytest.mark.parametrize("name", LAYERS)
+@pytest.mark.parametrize("policy", ["mixed_bfloat16", "mixed_float16"])
+def test_layer_computes_in_mixed_precision(name, policy):
+    make, dtype, shape = LAYERS[name]
+    keras.config.set_dtype_policy(policy)
+    try:
+        layer = make()
+        inputs = sample(dtype, shape)
+        with tf.GradientTape() as tape:
+            outputs = layer(inputs, training=True) if "LSTM" in name else layer(inputs)
+            loss = tf.reduce_sum(tf.cast(outputs, tf.float32) ** 2)
+        gradients = tape.gradient(loss, [v.value for v in layer.trainable_variables])
+    finally:
+        keras.config.set_dtype_policy("float32")
+    assert keras.backend.standardize_dtype(outputs.dtype) == policy.removeprefix("mixed_")
+    assert all(v.dtype == "float32" for v in layer.trainable_variables)
+    assert any(g is not None for g in gradients)
+
+
+def test_model_config_round_trip(zoo_model):
+    check_config_round_trip(zoo_model[0])
+
+
+def test_model_saves_and_loads(zoo_model, tmp_path):
+    check_saved_model_answers_alike(*zoo_model, tmp_path)
+
+
+def test_model_exports(zoo_model, tmp_path):
+    check_export_answers_alike(*zoo_model, tmp_path)
+
+
+def test_model_trains_in_mixed_precision(zoo_model):
+    model, inputs = zoo_model
+    half = type(model).from_config({**model.get_config(), "dtype": "mixed_bfloat16"})
+    half.compile(kt.optimizers.ClippedSGD(0.1))
+    losses = [half.train_on_batch(inputs, inputs) for _ in range(2)]
+    assert np.all(np.isfinite(losses))
+    assert all(v.dtype == "float32" for v in half.trainable_variables)
+
+
+def test_model_trains_under_a_mirrored_strategy():
+    devices = tf.config.list_logical_devices("CPU")
+    strategy = tf.distribute.MirroredStrategy([device.name for device in devices])
+    with strategy.scope():
+        model = kt.zoo.ptb_small(vocabulary_size=V)
+        model.compile(kt.optimizers.ClippedSGD(0.1))
+    tokens = sample("int32", (None,))
+    assert np.isfinite(model.fit(tokens, tokens, verbose=0).history["loss"][0])
