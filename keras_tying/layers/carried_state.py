@@ -49,6 +49,11 @@ class CarriedState(keras.layers.Layer):
         """The states as they are now: copies, which later updates leave alone."""
         return [ops.copy(variable) for variable in self._states]
 
+    @property
+    def weights(self):
+        """None: the state is no parameter of a model, though it is among its variables."""
+        return []
+
     def update(self, values):
         """Sets the states; no gradient reaches back through them."""
         for variable, value in zip(self._states, values, strict=True):

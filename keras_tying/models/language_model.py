@@ -35,6 +35,7 @@ class LanguageModel(keras.Model):
         dropout: Float in [0, 1): on the input of each LSTM layer and on the output of the last, drawn
             anew at every step, never on the recurrence. Defaults to 0.
         initializer_range: Every weight and bias is drawn from uniform(-range, range). Defaults to 0.1.
+        lstm_bias_initializer: Initializer of the LSTM layers' biases, if not that one.
         logit_soft_cap: Optional cap on the scores.
         **kwargs: `name`, `dtype`, `trainable`.
 
@@ -73,6 +74,7 @@ class LanguageModel(keras.Model):
         projection_regularizer=None,
         dropout=0.0,
         initializer_range=0.1,
+        lstm_bias_initializer=None,
         logit_soft_cap=None,
         **kwargs,
     ):
@@ -93,6 +95,7 @@ class LanguageModel(keras.Model):
         self.projection_regularizer = keras.regularizers.get(projection_regularizer)
         self.dropout = dropout
         self.initializer_range = initializer_range
+        self.lstm_bias_initializer = keras.initializers.get(lstm_bias_initializer)
         self.logit_soft_cap = logit_soft_cap
 
         self.embedding = TiedEmbedding(
@@ -113,7 +116,7 @@ class LanguageModel(keras.Model):
                 units,
                 kernel_initializer=self._uniform(),
                 recurrent_initializer=self._uniform(),
-                bias_initializer=self._uniform(),
+                bias_initializer=self.lstm_bias_initializer or self._uniform(),
                 unit_forget_bias=False,
                 return_sequences=True,
                 return_state=True,
@@ -302,5 +305,6 @@ class LanguageModel(keras.Model):
             "projection_regularizer": keras.regularizers.serialize(self.projection_regularizer),
             "dropout": self.dropout,
             "initializer_range": self.initializer_range,
+            "lstm_bias_initializer": keras.initializers.serialize(self.lstm_bias_initializer),
             "logit_soft_cap": self.logit_soft_cap,
         }

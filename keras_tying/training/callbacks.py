@@ -176,7 +176,10 @@ class Checkpoints(keras.callbacks.Callback):
             "seconds": self.seconds,
             "history": self.history,
         }
-        path = self.store.save(Checkpoint(read_variables(self.model), progress))
+        values = read_variables(self.model)
+        if not all(np.isfinite(value).all() for value in values.values()):
+            raise TrainingDiverged("The weights are no longer numbers; the checkpoints from before are kept.")
+        path = self.store.save(Checkpoint(values, progress))
         self._saved = time.monotonic()
         return path
 

@@ -10,6 +10,7 @@ from keras_tying.zoo.recipes import Measured, Published, Recipe, list_recipes, l
 
 PERPLEXITIES = ("train_perplexity", "validation_perplexity", "test_perplexity")
 NOT_MEASURED = "not measured"
+START, END = "<!-- results, made by `make zoo` -->", "<!-- end of results -->"
 
 
 def write_cards(folder: Path | None = None) -> None:
@@ -19,6 +20,17 @@ def write_cards(folder: Path | None = None) -> None:
     for name, recipe in found.items():
         write_atomically(folder / f"{name}.md", card(name, recipe).encode())
     write_atomically(folder / "README.md", table(found).encode())
+    readme = folder.parent / "README.md"
+    if readme.exists():
+        write_atomically(readme, with_summary(readme.read_text(encoding="utf-8"), found).encode())
+
+
+def with_summary(readme: str, found: dict[str, Recipe]) -> str:
+    """The repository's README with the rows of all published results between its two marks."""
+    before, _, rest = readme.partition(START)
+    _, _, after = rest.partition(END)
+    rows = "\n".join(_rows({name: recipe for name, recipe in found.items() if recipe.published}, "zoo/"))
+    return f"{before}{START}\n{rows}\n{END}{after}" if rest else readme
 
 
 def card(name: str, recipe: Recipe) -> str:
@@ -70,18 +82,22 @@ def table(found: dict[str, Recipe]) -> str:
         "others. This page and the cards are made from the recipes by `make zoo`; a recipe's measured figures are",
         "written by the command that ran it (`python train/lm.py --recipe NAME --record`).",
         "",
-        "| recipe | model | parameters | published | measured |",
-        "|---|---|--:|--:|--:|",
+        *_rows(found),
     ]
+    return "\n".join(lines) + "\n"
+
+
+def _rows(found: dict[str, Recipe], folder: str = "") -> list[str]:
+    rows = ["| recipe | model | parameters | published | measured |", "|---|---|--:|--:|--:|"]
     for name, recipe in found.items():
         published, measured = recipe.published, recipe.measured
         size = f"{measured.parameters:,}" if measured else (published and published.parameters) or "—"
-        lines.append(
-            f"| [{name}]({name}.md) | {recipe.title} | {size} | "
+        rows.append(
+            f"| [{name}]({folder}{name}.md) | {recipe.title} | {size} | "
             f"{_figure(published, 'test_perplexity')} | "
             f"{_figure(measured, 'test_perplexity', absent=NOT_MEASURED)} |"
         )
-    return "\n".join(lines) + "\n"
+    return rows
 
 
 def _figure(figures: Published | Measured | None, label: str, absent: str = "—") -> str:

@@ -125,6 +125,14 @@ def test_carried_windows_give_the_loss_of_one_long_window(rng):
     assert again == parts
 
 
+def test_carried_state_is_no_parameter():
+    model = small()
+    parameters = model.count_params()
+    model.carry_state(3)
+    assert model.count_params() == parameters
+    assert len(model.get_weights()) == len(model.trainable_variables)
+
+
 def test_states_can_be_given_and_returned(rng):
     tokens = rng.integers(0, V, (2, 8))
     model = small()

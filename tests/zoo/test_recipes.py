@@ -33,6 +33,8 @@ def test_cards_show_what_the_recipes_hold(name):
     found = {each: recipes.load_recipe(each) for each in recipes.list_recipes()}
     assert (folder / f"{name}.md").read_text() == cards.card(name, found[name])
     assert (folder / "README.md").read_text() == cards.table(found)
+    readme = (folder.parent / "README.md").read_text()
+    assert cards.with_summary(readme, found) == readme
 
 
 @pytest.mark.parametrize(
