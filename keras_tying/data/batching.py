@@ -4,6 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from keras_tying.ids import check_ids
+
 
 @dataclass(frozen=True)
 class Windows:
@@ -56,7 +58,8 @@ def windows(ids: np.ndarray, batch_size: int, steps: int, vocabulary_size: int |
     ([1, 2], 1)
     """
     ids = np.asarray(ids, np.int32)
-    check_ids(ids, vocabulary_size)
+    if vocabulary_size is not None:
+        check_ids(ids, vocabulary_size)
     length = len(ids) // batch_size
     count = (length - 1) // steps
     if count < 1:
@@ -71,12 +74,3 @@ def windows(ids: np.ndarray, batch_size: int, steps: int, vocabulary_size: int |
         return np.ascontiguousarray(spans.swapaxes(0, 1)).reshape(-1, steps)
 
     return Windows(cut(0), cut(1), batch_size, lost=len(ids) - batch_size * (count * steps + 1))
-
-
-def check_ids(ids: np.ndarray, vocabulary_size: int | None) -> None:
-    """Raises ValueError unless all ids are in `[0, vocabulary_size)`."""
-    if vocabulary_size is None or ids.size == 0:
-        return
-    outside = ids[(ids < 0) | (ids >= vocabulary_size)]
-    if outside.size:
-        raise ValueError(f"Word ids must be in [0, {vocabulary_size}). Received: {outside[0]}")

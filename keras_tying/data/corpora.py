@@ -87,9 +87,14 @@ def _checked(path: Path) -> Path:
 
 
 def _download(file: str) -> Path:
-    return Path(
-        pooch.retrieve(PTB_ADDRESS + file, PTB_SHA256[file], fname=file, path=pooch.os_cache("keras_tying") / "ptb")
-    )
+    folder = Path(pooch.os_cache("keras_tying")) / "ptb"
+    try:
+        return Path(pooch.retrieve(PTB_ADDRESS + file, PTB_SHA256[file], fname=file, path=folder, progressbar=False))
+    except OSError as error:
+        raise ConnectionError(
+            f"{PTB_ADDRESS + file} could not be downloaded: {error}. Put {sorted(PTB_SHA256)} into a folder "
+            "and give that as the data folder."
+        ) from error
 
 
 CORPORA: dict[str, Callable[[Path | None], Corpus]] = {"embedded": _embedded, "ptb": _ptb}

@@ -9,6 +9,7 @@ import numpy as np
 
 from keras_tying.data.text import END_OF_SENTENCE, UNKNOWN, read_lines
 from keras_tying.files import write_atomically
+from keras_tying.ids import check_ids
 
 
 class Vocabulary:
@@ -81,12 +82,9 @@ class Vocabulary:
         Raises:
             ValueError: If an id is outside the vocabulary.
         """
-        words = []
-        for i in ids:
-            if not 0 <= i < len(self.words):
-                raise ValueError(f"Word ids must be in [0, {len(self.words)}). Received: {i}")
-            words.append(self.words[i])
-        return words
+        ids = list(ids)
+        check_ids(np.array(ids, int), len(self.words))
+        return [self.words[i] for i in ids]
 
     @property
     def sha256(self) -> str:

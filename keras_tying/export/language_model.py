@@ -49,15 +49,14 @@ def export_language_model(
         raise ValueError(f"The model has {model.vocabulary_size} words. Received: a vocabulary of {len(vocabulary)}.")
     path = Path(path)
     served = ServedLanguageModel(model, TextInGraph(vocabulary, tokenization))
-    archive = keras.export.ExportArchive()
-    archive.track(model)
-    archive.track(served.text)
-    for name, endpoint in served.endpoints().items():
-        archive.add_endpoint(name, endpoint)
+    # Not keras.export.ExportArchive, which writes every variable twice.
+    module = tf.Module()
+    module.text = served.text
+    module.parameters = [weight.value for weight in model.weights]
     unfinished = path.with_name(f".{path.name}.unfinished")
     shutil.rmtree(unfinished, ignore_errors=True)
     path.parent.mkdir(parents=True, exist_ok=True)
-    archive.write_out(unfinished, verbose=False)
+    tf.saved_model.save(module, str(unfinished), signatures=served.endpoints())
     shutil.rmtree(path, ignore_errors=True)
     unfinished.replace(path)
 

@@ -87,6 +87,8 @@ class TiedEmbedding(keras.layers.ReversibleEmbedding):
     @property
     def output_embeddings(self):
         """The `[V, H]` matrix that scores words: `embeddings` itself when tied."""
+        if self.quantization_mode is not None:
+            return ops.transpose(self._quantized_scores(ops.eye(self.output_dim)))
         return self.embeddings if self.tie_weights else ops.transpose(self.reverse_embeddings)
 
     def call(self, inputs, reverse=False):
@@ -114,21 +116,20 @@ class TiedEmbedding(keras.layers.ReversibleEmbedding):
         return logits
 
     def _int8_call(self, inputs, reverse=False):
-        return self._quantized_call(super()._int8_call, inputs, reverse)
+        return self._finish(self._quantized_scores(inputs)) if reverse else super()._int8_call(inputs)
 
     def _int4_call(self, inputs, reverse=False):
-        return self._quantized_call(super()._int4_call, inputs, reverse)
+        return self._finish(self._quantized_scores(inputs)) if reverse else super()._int4_call(inputs)
 
-    def _quantized_call(self, parent_call, inputs, reverse):
-        if not reverse:
-            return parent_call(inputs)
+    def _quantized_scores(self, inputs):
+        """Scores `[..., V]` through the quantized matrix, before bias and cap."""
+        parent_call = super()._int8_call if self.quantization_mode == "int8" else super()._int4_call
         soft_cap = self.logit_soft_cap
         self.logit_soft_cap = None  # capped in _finish, after the bias
         try:
-            logits = parent_call(inputs, reverse=True)
+            return parent_call(inputs, reverse=True)
         finally:
             self.logit_soft_cap = soft_cap
-        return self._finish(logits)
 
     def quantize(self, mode=None, type_check=True, config=None):
         if type_check and type(self) is not TiedEmbedding:

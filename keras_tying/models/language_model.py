@@ -6,6 +6,7 @@ import keras
 from keras import ops
 
 from keras_tying.backend import compile_function
+from keras_tying.ids import check_ids
 from keras_tying.layers import LSTM, CarriedState, TiedEmbedding
 from keras_tying.losses import OutputLayer, SequenceCrossEntropy
 from keras_tying.metrics import Perplexity
@@ -42,7 +43,7 @@ class LanguageModel(keras.Model):
     Call arguments:
         inputs: Word ids `[B, T]`.
         states: Optional list of `2 * num_layers` states `[B, H]`: hidden and cell of each layer.
-            Default: the carried state where the batch has its size, else zeros.
+            Default: the carried state while `fit` or `evaluate` runs, if there is one, else zeros.
         training: Boolean, whether dropout is active.
         return_states: Boolean, whether to return `(logits, states)`.
 
@@ -138,7 +139,7 @@ class LanguageModel(keras.Model):
             )
         self.carried = CarriedState([units] * (2 * num_layers), name="carried_state")
         self.perplexity = Perplexity()
-        self._loss_takes_hidden = 0
+        self._steps_running = 0
         self._functions = {}
         self.build((None, None))
 
@@ -157,10 +158,9 @@ class LanguageModel(keras.Model):
     # Computation
 
     def call(self, inputs, states=None, training=None, return_states=False):
-        carrying = states is None and self._carries(inputs)
+        carrying = self._steps_running and states is None and self.carried.batch_size is not None
         if carrying:
-            inputs = ops.reshape(inputs, (self.carried.batch_size, -1))
-            states = self.carried.values
+            inputs, states = self._in_carried_rows(inputs), self.carried.values
         hidden, states = self.hidden_states(inputs, states, training)
         if carrying:
             self.carried.update(states)
@@ -188,25 +188,49 @@ class LanguageModel(keras.Model):
     # State carried from window to window
 
     def carry_state(self, batch_size):
-        """From now on, batches of `batch_size` rows start where the batch before them ended."""
+        """From now on, `fit` and `evaluate` start each batch where the one before it ended.
+
+        Args:
+            batch_size: Rows of every batch.
+
+        Raises:
+            ValueError: If the state is allocated for another batch size already.
+        """
         self.carried.allocate(batch_size)
 
     def reset_state(self):
         """Forgets the carried state, as at the start of a text."""
         self.carried.reset()
 
-    def _carries(self, inputs):
-        return self.carried.batch_size is not None and inputs.shape[0] in (None, self.carried.batch_size)
+    def _in_carried_rows(self, inputs):
+        """`inputs` with the number of rows the state is allocated for, known when compiling."""
+        rows, (batch, steps) = self.carried.batch_size, inputs.shape
+        if batch not in (None, rows):
+            raise ValueError(f"The carried state has {rows} rows. Received: a batch of {batch}.")
+        return ops.reshape(inputs, (rows, -1 if steps is None else steps))
 
     # Training
 
     def train_step(self, *args, **kwargs):
-        with self._hidden_for_loss():
+        with self._step():
             return super().train_step(*args, **kwargs)
 
     def test_step(self, *args, **kwargs):
-        with self._hidden_for_loss():
+        with self._step():
             return super().test_step(*args, **kwargs)
+
+    @contextmanager
+    def _step(self):
+        """Within it, calls carry the state and return hidden states if the loss starts from them."""
+        self._steps_running += 1  # counted: replicas of a strategy enter and leave interleaved
+        try:
+            yield
+        finally:
+            self._steps_running -= 1
+
+    @property
+    def _loss_takes_hidden(self):
+        return self._steps_running and self._sequence_loss is not None
 
     @property
     def _sequence_loss(self):
@@ -214,16 +238,6 @@ class LanguageModel(keras.Model):
         if self.loss is None:
             return SequenceCrossEntropy()
         return self.loss if isinstance(self.loss, SequenceCrossEntropy) else None
-
-    @contextmanager
-    def _hidden_for_loss(self):
-        """Within it, calls return hidden states where the loss can start from them."""
-        fused = int(self._sequence_loss is not None)
-        self._loss_takes_hidden += fused  # counted: replicas of a strategy enter and leave interleaved
-        try:
-            yield
-        finally:
-            self._loss_takes_hidden -= fused
 
     def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
         if not self._loss_takes_hidden:
@@ -242,7 +256,13 @@ class LanguageModel(keras.Model):
     # Inference
 
     def token_log_probabilities(self, inputs, targets, states=None):
-        """Log-probabilities of `targets` `[B, T]` after `inputs` `[B, T]`, and the states behind them."""
+        """Log-probabilities of `targets` `[B, T]` after `inputs` `[B, T]`, and the states behind them.
+
+        Raises:
+            ValueError: If an id is outside the vocabulary.
+        """
+        for ids in (inputs, targets):
+            check_ids(ids, self.vocabulary_size)
         score = self.compiled_once("score", lambda: compile_function(self, self._score))
         if states is None:
             states = self.zero_states(len(inputs))
@@ -292,6 +312,10 @@ class LanguageModel(keras.Model):
             NumPy array `[B, length]` of word ids.
         """
         return generate_words(self, prefix, length, temperature, top_k, top_p, seed)
+
+    def quantize(self, *args, **kwargs):
+        super().quantize(*args, **kwargs)
+        self._functions.clear()  # they were compiled with the weights there were before
 
     def get_config(self):
         return {

@@ -5,6 +5,7 @@ import numpy as np
 from keras import ops
 
 from keras_tying.backend import compile_function
+from keras_tying.ids import check_ids
 
 EXCLUDED = -1e9
 
@@ -45,6 +46,7 @@ def generate_words(model, prefix, length, temperature=1.0, top_k=None, top_p=Non
     if prefix.ndim != 2 or prefix.shape[1] == 0:
         raise ValueError(f"`prefix` must be word ids [B, T] with T at least 1. Received: shape={prefix.shape}")
     vocabulary_size = model.vocabulary_size
+    check_ids(prefix, vocabulary_size)
     options = [
         np.float32(temperature),
         np.int32(min(top_k or vocabulary_size, vocabulary_size)),

@@ -10,15 +10,15 @@ from keras_tying.losses import SequenceCrossEntropy
 from keras_tying.optimizers import ClippedSGD
 from keras_tying.training.callbacks import (
     CarryState,
-    Checkpoints,
     GradientNorm,
-    Progress,
     StopOnNaN,
     StopWhenStalled,
     Validation,
     stalled,
 )
+from keras_tying.training.checkpointing import Checkpoints
 from keras_tying.training.checkpoints import CheckpointStore
+from keras_tying.training.progress import Progress
 from keras_tying.training.runs import Run
 from keras_tying.training.schedules import decayed_rate
 from keras_tying.training.tensorboard import TensorBoardLog
@@ -111,7 +111,7 @@ def _callbacks(model, cut, valid_ids, vocabulary, schedule, run, checkpoints) ->
         return " ".join(vocabulary.decode(words[0]))
 
     return [
-        CarryState(schedule.batch_size),
+        CarryState(),
         keras.callbacks.LearningRateScheduler(rate),
         StopOnNaN(),
         Validation(valid_ids, schedule.batch_size),

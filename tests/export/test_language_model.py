@@ -2,6 +2,7 @@ import json
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from keras_tying import zoo
 from keras_tying.data import tokenize
@@ -75,6 +76,11 @@ def test_exported_graph_answers_like_the_model_in_a_process_with_tensorflow_only
     assert served["all"] == len(vocabulary)
     assert served["drawn"][0] == served["drawn"][1] != served["drawn"][2]
     assert served["nothing"] == [""] * len(SENTENCES)
+
+
+def test_exported_file_holds_the_tied_matrix_once(exported, model):
+    variables = tf.train.list_variables(str(exported / "variables" / "variables"))
+    assert [shape for _, shape in variables].count([model.vocabulary_size, model.units]) == 1
 
 
 def test_an_empty_batch_gives_empty_answers(run_python, exported):

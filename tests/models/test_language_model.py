@@ -133,6 +133,47 @@ def test_carried_state_is_no_parameter():
     assert len(model.get_weights()) == len(model.trainable_variables)
 
 
+def test_carried_state_leaves_predictions_alone(rng):
+    tokens = rng.integers(0, V, (3, 6))
+    model = small()
+    before = model.predict(tokens[:2], verbose=0)
+    model.carry_state(3)
+    model.compile(ClippedSGD(1e-9))
+    model.fit(tokens, tokens, verbose=0)
+    np.testing.assert_allclose(model.predict(tokens[:2], verbose=0), before, atol=1e-5)
+
+
+def test_a_batch_that_does_not_fit_the_carried_state_is_refused(rng):
+    model = small()
+    model.carry_state(3)
+    model.compile()
+    with pytest.raises(ValueError, match=r"state has 3 rows. Received: a batch of 2"):
+        model.train_on_batch(*rng.integers(0, V, (2, 2, 6)))
+
+
+@pytest.mark.parametrize("mode", ["int8", "int4"])
+@pytest.mark.parametrize("tied", [True, False])
+def test_quantized_model_scores_and_generates_alike(rng, mode, tied):
+    tokens, targets = rng.integers(0, V, (2, 3, 6))
+    model = LanguageModel(V, 32, tied=tied, initializer_range=1.0)
+    before = model.score(tokens, targets)
+    model.quantize(mode, filters=["embedding"])
+    after = model.score(tokens, targets)
+    assert np.std(before) > 0.5
+    assert np.corrcoef(before.ravel(), after.ravel())[0, 1] > (0.999 if mode == "int8" else 0.97)
+    logits = model.predict(tokens, verbose=0)
+    exact = keras.ops.convert_to_numpy(keras.ops.log_softmax(logits))
+    chosen = np.take_along_axis(exact, targets[..., None], -1)[..., 0]
+    np.testing.assert_allclose(after, chosen, atol=0.05)  # predict quantizes hidden states too
+    assert model.generate(tokens, 4, temperature=0).shape == (3, 4)
+
+
+def test_ids_outside_the_vocabulary_are_refused():
+    for ask in (lambda: small().score([[V]], [[1]]), lambda: small().generate([[-1]], 1)):
+        with pytest.raises(ValueError, match=r"Word ids must be in \[0, 13\)"):
+            ask()
+
+
 def test_states_can_be_given_and_returned(rng):
     tokens = rng.integers(0, V, (2, 8))
     model = small()

@@ -1,0 +1,11 @@
+"""Word ids and the range they must be in."""
+
+import numpy as np
+
+
+def check_ids(ids: np.ndarray, vocabulary_size: int) -> None:
+    """Raises ValueError unless all ids are in `[0, vocabulary_size)`."""
+    ids = np.asarray(ids)
+    outside = ids[(ids < 0) | (ids >= vocabulary_size)]
+    if outside.size:
+        raise ValueError(f"Word ids must be in [0, {vocabulary_size}). Received: {outside[0]}")
