@@ -1,0 +1,106 @@
+"""Timing contenders against each other: in processes of their own, by turns."""
+
+import multiprocessing
+import resource
+import statistics
+import time
+from dataclasses import asdict
+
+from benchmarks.contenders import CONTENDERS, Size
+
+MEBIBYTE = 2**20
+
+
+def compare(kind: str, size: Size, work: int, rounds: int) -> dict:
+    """Measures every contender of a kind.
+
+    Each warms up in a process of its own; then they take turns, A B C A B C, so that a machine that
+    slows down slows all of them. What is reported of two contenders is the median of their ratios
+    within a round.
+
+    Args:
+        kind: Key of `CONTENDERS`.
+        size: What to compute.
+        work: Steps a turn.
+        rounds: Turns of each.
+
+    Returns:
+        Words a second, mebibytes over those of the imported library at the peak, and ratios.
+    """
+    workers = {name: _Worker(kind, name, size, work) for name in CONTENDERS[kind]}
+    seconds = {name: [] for name in workers}
+    for _ in range(rounds):
+        for name, worker in workers.items():
+            seconds[name].append(worker.turn())
+    memory = {name: worker.close() for name, worker in workers.items()}
+    ours = "keras-tying"
+    return {
+        "size": asdict(size),
+        "steps_a_turn": work,
+        "rounds": rounds,
+        "words_per_second": {n: round(size.words * work / statistics.median(s), 1) for n, s in seconds.items()},
+        "peak_memory_mib": {n: round(value, 1) for n, value in memory.items()},
+        "speed_ratio": {
+            name: round(statistics.median(t / o for t, o in zip(times, seconds[ours], strict=True)), 3)
+            for name, times in seconds.items()
+            if name != ours
+        },
+        "memory_ratio": {n: round(memory[ours] / value, 3) for n, value in memory.items() if n != ours},
+        "seconds": {n: [round(value, 4) for value in s] for n, s in seconds.items()},
+    }
+
+
+class _Worker:
+    def __init__(self, kind: str, name: str, size: Size, work: int):
+        context = multiprocessing.get_context("spawn")
+        self._pipe, pipe = context.Pipe()
+        self._process = context.Process(target=_serve, args=(pipe, kind, name, size, work), daemon=True)
+        self._process.start()
+        self._pipe.recv()  # warmed up
+
+    def turn(self) -> float:
+        self._pipe.send("turn")
+        return self._pipe.recv()
+
+    def close(self) -> float:
+        self._pipe.send("close")
+        memory = self._pipe.recv()
+        self._process.join()
+        return memory
+
+
+def _serve(pipe, kind: str, name: str, size: Size, work: int) -> None:
+    function = CONTENDERS[kind][name](Size(vocabulary=11, units=3, batch=2, steps=2))
+    function(2)  # libraries are loaded, their threads started
+    before = _peak_memory()
+    function = CONTENDERS[kind][name](size)
+    function(work)
+    pipe.send("ready")
+    while pipe.recv() == "turn":
+        start = time.perf_counter()
+        function(work)
+        pipe.send(time.perf_counter() - start)
+    pipe.send(_peak_memory() - before)
+
+
+def _peak_memory() -> float:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / MEBIBYTE
+
+
+def matrix_product_rate(size: Size) -> float:
+    """Floating-point operations a second of TensorFlow's product in the shape of the output layer."""
+    import tensorflow as tf
+
+    left, right = tf.random.normal([size.words, size.units]), tf.random.normal([size.units, size.vocabulary])
+
+    @tf.function
+    def product():
+        return tf.matmul(left, right)
+
+    product()
+    times = []
+    for _ in range(20):
+        start = time.perf_counter()
+        product().numpy()
+        times.append(time.perf_counter() - start)
+    return 2 * size.words * size.units * size.vocabulary / statistics.median(times)

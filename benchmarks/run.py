@@ -1,0 +1,92 @@
+"""Measures speed and memory beside stock Keras and PyTorch, and writes them with what they were measured on.
+
+python -m benchmarks.run                     everything, about half an hour on two cores
+python -m benchmarks.run training            one part of it
+"""
+
+import argparse
+import json
+import math
+from pathlib import Path
+
+from benchmarks.contenders import Size
+from benchmarks.measure import compare, matrix_product_rate
+from keras_tying.files import write_atomically
+from keras_tying.training import environment
+
+RESULTS = Path(__file__).parent / "results"
+SIZES = {
+    "small": Size(units=200, steps=20),
+    "medium": Size(units=650, steps=35),
+    "large": Size(units=1500, steps=35),
+}
+STEPS_A_TURN = {"small": 60, "medium": 10, "large": 3}
+
+
+def training(rounds: int) -> dict:
+    """Words a second and memory of training, and how near it comes to the machine's matrix products."""
+    results = {}
+    for name, size in SIZES.items():
+        results[name] = compare("training", size, STEPS_A_TURN[name], rounds)
+        achieved = results[name]["words_per_second"]["keras-tying"] / size.words * size.operations
+        results[name]["share_of_matrix_product_rate"] = round(achieved / matrix_product_rate(size), 3)
+    return results
+
+
+def output_layer(rounds: int) -> dict:
+    """Forward and backward of the output layer alone, as vocabularies grow."""
+    sizes = {10_000: 4000, 90_000: 4000, 500_000: 1000}
+    return {
+        f"{vocabulary:,} words": compare(
+            "output layer", Size(vocabulary=vocabulary, units=500, batch=tokens, steps=1), 1, rounds
+        )
+        for vocabulary, tokens in sizes.items()
+    }
+
+
+def evaluation(rounds: int) -> dict:
+    """Words a second of reading a text for its perplexity."""
+    return {name: compare("evaluation", size, 2 * STEPS_A_TURN[name], rounds) for name, size in SIZES.items()}
+
+
+def growth(rounds: int) -> dict:
+    """Seconds a training step as one dimension grows, and the exponent fitted to the two largest."""
+    base = {"units": 400, "vocabulary": 10_000, "steps": 20}
+    results = {}
+    for dimension, values in {
+        "units": (200, 400, 800),
+        "vocabulary": (5_000, 20_000, 80_000),
+        "steps": (10, 20, 40),
+    }.items():
+        seconds = {}
+        for value in values:
+            measured = compare("training", Size(**{**base, dimension: value}), 8, rounds)
+            seconds[value] = min(measured["seconds"]["keras-tying"]) / 8
+        (small, fast), (large, slow) = list(seconds.items())[-2:]
+        results[dimension] = {
+            "seconds_a_step": seconds,
+            "exponent": round(math.log(slow / fast) / math.log(large / small), 2),
+        }
+    return results
+
+
+PARTS = {"training": training, "output_layer": output_layer, "evaluation": evaluation, "growth": growth}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("parts", nargs="*", help=f"some of {list(PARTS)}; default: all")
+    parser.add_argument("--rounds", type=int, default=5)
+    arguments = parser.parse_args()
+    unknown = set(arguments.parts) - set(PARTS)
+    if unknown:
+        parser.error(f"unknown parts {sorted(unknown)}; known are {list(PARTS)}")
+    RESULTS.mkdir(exist_ok=True)
+    for name in arguments.parts or PARTS:
+        results = {**environment(), "part": name, "results": PARTS[name](arguments.rounds)}
+        print(json.dumps(results, indent=2))
+        write_atomically(RESULTS / f"{name}.json", (json.dumps(results, indent=2) + "\n").encode())
+
+
+if __name__ == "__main__":
+    main()
