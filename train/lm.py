@@ -9,8 +9,11 @@ python train/lm.py --evaluate runs/NAME
 
 import argparse
 import logging
+import os
 import sys
 from pathlib import Path
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # TensorFlow's warnings, without its remarks
 
 import keras
 

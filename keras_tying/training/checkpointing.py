@@ -3,6 +3,8 @@
 import signal
 import time
 from contextlib import contextmanager
+from pathlib import Path
+from typing import NoReturn
 
 import keras
 import numpy as np
@@ -24,6 +26,7 @@ class Checkpoints(keras.callbacks.Callback):
     Args:
         store: Where checkpoints go.
         minutes: Time between checkpoints within an epoch.
+        batches: Batches of an epoch.
 
     Attributes:
         history: Logs of each finished epoch.
@@ -32,17 +35,18 @@ class Checkpoints(keras.callbacks.Callback):
         seconds: Training time so far, earlier parts of the run included.
     """
 
-    def __init__(self, store: CheckpointStore, minutes: float):
+    def __init__(self, store: CheckpointStore, minutes: float, batches: int):
         super().__init__()
         self.store = store
         self.minutes = minutes
+        self.batches = batches
         self.history: list[dict[str, float]] = []
         self.epoch = 0
         self.batch = 0
         self.seconds = 0.0
         self._first_batch = 0
         self._restored: dict[str, np.ndarray] | None = None
-        self._stop_signal: int | None = None
+        self._stop_signal: signal.Signals | None = None
         self._started = self._saved = time.monotonic()
 
     def restore(self, model: keras.Model) -> bool:
@@ -67,7 +71,7 @@ class Checkpoints(keras.callbacks.Callback):
         """Within it, SIGINT and SIGTERM stop training cleanly."""
 
         def request_stop(number, frame):
-            self._stop_signal = number
+            self._stop_signal = signal.Signals(number)
 
         handlers = {number: signal.signal(number, request_stop) for number in (signal.SIGINT, signal.SIGTERM)}
         try:
@@ -84,19 +88,27 @@ class Checkpoints(keras.callbacks.Callback):
         self._restored = None
 
     def on_train_batch_end(self, batch, logs=None):
-        self.batch = self._first_batch + batch + 1
+        # A call of several steps counts on past the end of the data.
+        self.batch = min(self._first_batch + batch + 1, self.batches)
+        if self.batch == self.batches:
+            return  # on_epoch_end saves
         if self._stop_signal is not None:
-            path = self._save()
-            raise TrainingInterrupted(f"Stopped by {signal.Signals(self._stop_signal).name}; saved {path.name}.")
+            self._stop(self._save())
         if time.monotonic() - self._saved > 60 * self.minutes:
             self._save()
 
     def on_epoch_end(self, epoch, logs=None):
         self.history.append({name: float(value) for name, value in (logs or {}).items()})
         self.epoch, self.batch = epoch + 1, 0
-        self._save()
+        path = self._save()
+        if self._stop_signal is not None:
+            self._stop(path)
 
-    def _save(self):
+    def _stop(self, saved: Path) -> NoReturn:
+        assert self._stop_signal is not None
+        raise TrainingInterrupted(f"Stopped by {self._stop_signal.name}; saved {saved.name}.")
+
+    def _save(self) -> Path:
         self.seconds = self._earlier_seconds + time.monotonic() - self._started
         progress = {
             "epoch": self.epoch,

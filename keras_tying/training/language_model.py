@@ -77,7 +77,7 @@ def train_language_model(
         SequenceCrossEntropy(),
         steps_per_execution=STEPS_PER_CALL,
     )
-    checkpoints = Checkpoints(CheckpointStore(run.checkpoints), checkpoint_minutes)
+    checkpoints = Checkpoints(CheckpointStore(run.checkpoints), checkpoint_minutes, cut.batches)
     checkpoints.restore(model)
     callbacks = _callbacks(model, cut, valid_ids, vocabulary, schedule, run, checkpoints)
 

@@ -41,7 +41,8 @@ class Progress(keras.callbacks.Callback):
         )
 
     def on_train_batch_end(self, batch, logs=None):
-        words = (batch + 1) * self.words_per_batch
+        batches = min(batch + 1, self.batches - self._start)  # the last call of several steps counts too many
+        words = batches * self.words_per_batch
         self._rate = words / (time.monotonic() - self._time)
         self._bar.set_postfix_str(f"loss {logs['loss']:.2f}, perplexity {logs['perplexity']:.1f}", refresh=False)
         self._bar.update(self._start * self.words_per_batch + words - self._bar.n)

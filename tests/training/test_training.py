@@ -1,10 +1,23 @@
+import os
+import signal
+
 import keras
 import numpy as np
 import pytest
 
 from keras_tying import zoo
-from keras_tying.training import Run, Schedule, TrainingDiverged, stream_perplexity, train_language_model
+from keras_tying.optimizers import ClippedSGD
+from keras_tying.training import (
+    Checkpoints,
+    Run,
+    Schedule,
+    TrainingDiverged,
+    TrainingInterrupted,
+    stream_perplexity,
+    train_language_model,
+)
 from keras_tying.training.callbacks import stalled
+from keras_tying.training.checkpoints import CheckpointStore
 from keras_tying.training.schedules import decayed_rate
 
 SCHEDULE = {
@@ -54,6 +67,23 @@ def test_the_same_seed_gives_the_same_weights(tmp_path, train_ids, vocabulary):
 def test_divergence_stops_training(tmp_path, train_ids, vocabulary):
     with pytest.raises(TrainingDiverged, match=r"The loss became (nan|inf)"):
         train(tmp_path, train_ids[:20_000], vocabulary, learning_rate=1e38, clip_norm=1e38)
+
+
+def test_a_request_to_stop_in_the_last_batches_is_met_at_the_end_of_the_epoch(tmp_path):
+    model = zoo.ptb_small(vocabulary_size=11)
+    model.compile(ClippedSGD())
+    callback = Checkpoints(CheckpointStore(tmp_path), minutes=60, batches=30)
+    callback.set_model(model)
+    with callback.stop_on_signals():
+        callback.on_train_begin()
+        callback.on_epoch_begin(0)
+        os.kill(os.getpid(), signal.SIGTERM)
+        callback.on_train_batch_end(39)  # the second call of twenty steps, ten of them past the data
+        with pytest.raises(TrainingInterrupted, match=r"Stopped by SIGTERM; saved checkpoint-000000"):
+            callback.on_epoch_end(0, {"perplexity": 1.0})
+    again = Checkpoints(CheckpointStore(tmp_path), minutes=60, batches=30)
+    assert again.restore(model)
+    assert (again.epoch, again.batch, again.history) == (1, 0, [{"perplexity": 1.0}])
 
 
 def test_training_stops_when_validation_stalls():
