@@ -17,7 +17,7 @@ def compile_function(model, function):
     if backend == "tensorflow":
         import tensorflow as tf
 
-        return tf.function(function, reduce_retracing=True)
+        return tf.function(function, reduce_retracing=True, autograph=False)
     if backend == "jax":
         import jax
 

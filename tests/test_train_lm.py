@@ -6,12 +6,13 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import keras
 import numpy as np
 import pytest
 
-from tests.conftest import REPOSITORY
+REPOSITORY = Path(__file__).parents[1]
 
 RECIPE = """
 title = "test"

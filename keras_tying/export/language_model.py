@@ -80,7 +80,7 @@ class ServedLanguageModel:
         }
         functions = {}
         for name, (method, signature) in specs.items():
-            functions[name] = tf.function(method, input_signature=signature)
+            functions[name] = tf.function(method, input_signature=signature, autograph=False)
             functions[name].get_concrete_function()
         return functions
 
