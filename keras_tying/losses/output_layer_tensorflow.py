@@ -107,8 +107,8 @@ def _over_chunks(function, arrays, vocabulary_size, sums=()):
     length = tf.shape(arrays[0])[0]
     chunks = tf.maximum(-(-length // chunk), 1)
     shapes = [arrays[1].shape, arrays[1].shape, arrays[0].shape][: 3 if sums else 2]
-    dtypes = [tf.float32, tf.float32, arrays[0].dtype]
-    joined = [tf.TensorArray(dtype, chunks, infer_shape=False) for dtype, _ in zip(dtypes, shapes, strict=False)]
+    dtypes = [tf.float32, tf.float32, arrays[0].dtype][: len(shapes)]
+    joined = [tf.TensorArray(dtype, chunks, infer_shape=False) for dtype in dtypes]
 
     def body(i, joined, totals):
         outputs = function(*(array[i * chunk : (i + 1) * chunk] for array in arrays))
