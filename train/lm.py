@@ -18,7 +18,9 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # TensorFlow's warnings, wit
 import keras
 
 from keras_tying import data, zoo
+from keras_tying.tables import dump_table, load_table
 from keras_tying.training import (
+    CAN_BE_RESUMED,
     Checkpoints,
     Run,
     Schedule,
@@ -29,10 +31,6 @@ from keras_tying.training import (
     train_language_model,
 )
 from keras_tying.zoo import cards, recipes
-
-CAN_BE_RESUMED = 75
-"""Exit code of a run that was asked to stop (EX_TEMPFAIL: try again later)."""
-
 
 def main() -> int:
     arguments = parse_arguments()
@@ -85,14 +83,14 @@ def started(arguments: argparse.Namespace) -> tuple[Run, recipes.RunSettings]:
         command=reproducing_command(arguments),
     )
     folder = arguments.run or Path("runs") / Path(arguments.recipe).stem
-    run = Run.create(folder, recipes.dump_run_settings(settings))
+    run = Run.create(folder, dump_table(settings))
     vocabulary.save(run.vocabulary)
     return run, settings
 
 
 def resumed(arguments: argparse.Namespace) -> tuple[Run, recipes.RunSettings]:
     run = Run.open(arguments.resume)
-    return run, recipes.load_run_settings(run.config)
+    return run, load_table(recipes.RunSettings, run.config)
 
 
 def with_overrides(recipe: recipes.Recipe, arguments: argparse.Namespace) -> recipes.Recipe:
@@ -184,7 +182,7 @@ def train(run: Run, settings: recipes.RunSettings, arguments: argparse.Namespace
 
 
 def evaluate(run: Run) -> int:
-    settings = recipes.load_run_settings(run.config)
+    settings = load_table(recipes.RunSettings, run.config)
     if not run.model.exists():
         raise FileNotFoundError(f"{run.folder} has no trained model yet. Finish it with --resume {run.folder}")
     model = keras.saving.load_model(run.model)

@@ -1,12 +1,13 @@
 """Training: schedules, checkpoints, callbacks, run folders."""
 
 from keras_tying.training.callbacks import TrainingDiverged
-from keras_tying.training.checkpointing import Checkpoints, TrainingInterrupted
+from keras_tying.training.checkpointing import CAN_BE_RESUMED, Checkpoints, TrainingInterrupted
 from keras_tying.training.evaluation import stream_perplexity
 from keras_tying.training.language_model import Schedule, train_language_model
 from keras_tying.training.runs import Run, environment
 
 __all__ = [
+    "CAN_BE_RESUMED",
     "Checkpoints",
     "Run",
     "Schedule",

@@ -12,6 +12,9 @@ import numpy as np
 from keras_tying.training.callbacks import TrainingDiverged
 from keras_tying.training.checkpoints import Checkpoint, CheckpointStore, read_variables, write_variables
 
+CAN_BE_RESUMED = 75
+"""Exit code of a run that was asked to stop (EX_TEMPFAIL: try again later)."""
+
 
 class TrainingInterrupted(Exception):
     """Training stopped on request, after a checkpoint."""

@@ -4,23 +4,14 @@ One TOML file a published result, under `zoo/` in the repository and inside the 
 """
 
 import json
-import tomllib
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 import tomlkit
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field
 
 from keras_tying.files import write_atomically
-
-
-class Table(BaseModel):
-    """A TOML table: no key it does not know, no value it would have to convert."""
-
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, protected_namespaces=())
-
-
-TableT = TypeVar("TableT", bound=Table)
+from keras_tying.tables import Table, load_table
 
 
 class Data(Table):
@@ -129,34 +120,7 @@ def load_recipe(name_or_path: str | Path) -> Recipe:
         path = recipe_folder() / f"{name_or_path}.toml"
     if not path.is_file():
         raise ValueError(f"There is no recipe {str(name_or_path)!r}. Known: {list_recipes()}, or a .toml file.")
-    return parse_recipe(path.read_text(encoding="utf-8"), str(path))
-
-
-def parse_recipe(text: str, origin: str) -> Recipe:
-    """Reads a recipe from TOML text; errors name `origin`."""
-    return _parse(Recipe, text, origin)
-
-
-def load_run_settings(path: Path) -> RunSettings:
-    """Reads a run's `config.toml`."""
-    return _parse(RunSettings, path.read_text(encoding="utf-8"), str(path))
-
-
-def dump_run_settings(settings: RunSettings) -> str:
-    """A run's `config.toml`."""
-    return tomlkit.dumps(settings.model_dump(exclude_none=True))
-
-
-def _parse(kind: type[TableT], text: str, origin: str) -> TableT:
-    try:
-        return kind.model_validate(tomllib.loads(text))
-    except tomllib.TOMLDecodeError as error:
-        raise ValueError(f"{origin} is not TOML: {error}") from None
-    except ValidationError as error:
-        problems = "; ".join(
-            f"{'.'.join(map(str, e['loc']))}: {e['msg']}. Received: {e['input']!r}" for e in error.errors()
-        )
-        raise ValueError(f"{origin}: {problems}") from None
+    return load_table(Recipe, path)
 
 
 def record_measured(settings: RunSettings, results: dict[str, Any]) -> None:

@@ -1,6 +1,7 @@
 import pytest
 
 from keras_tying import zoo
+from keras_tying.tables import dump_table, load_table, parse_table
 from keras_tying.zoo import cards, recipes
 from keras_tying.zoo.registry import create_model
 
@@ -50,7 +51,7 @@ def test_cards_show_what_the_recipes_hold(name):
 )
 def test_recipe_errors_name_file_key_and_value(text, message):
     with pytest.raises(ValueError, match=message):
-        recipes.parse_recipe(text, "my.toml")
+        parse_table(recipes.Recipe, text, "my.toml")
 
 
 def test_a_run_of_changed_settings_is_not_recorded():
@@ -72,5 +73,5 @@ def test_run_settings_survive_their_file(tmp_path):
         recipe=recipes.load_recipe("ptb_small_tied"),
     )
     path = tmp_path / "config.toml"
-    path.write_text(recipes.dump_run_settings(settings))
-    assert recipes.load_run_settings(path) == settings
+    path.write_text(dump_table(settings))
+    assert load_table(recipes.RunSettings, path) == settings
