@@ -32,6 +32,7 @@ from keras_tying.training import (
 )
 from keras_tying.zoo import cards, recipes
 
+
 def main() -> int:
     arguments = parse_arguments()
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s: %(message)s")

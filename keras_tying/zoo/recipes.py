@@ -45,7 +45,7 @@ class Optimisation(Table):
 class Model(Table):
     name: str
     """Name in the zoo."""
-    arguments: dict[str, Any] = {}
+    arguments: dict[str, Any] = Field(default_factory=dict)
     """Arguments of the zoo's function, besides `vocabulary_size`."""
 
 
