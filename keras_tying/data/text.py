@@ -1,6 +1,8 @@
 """Text files to lines of tokens."""
 
+import gzip
 import re
+import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -38,12 +40,13 @@ def check_tokenization(tokenization: str) -> None:
 
 
 def read_lines(path: str | Path) -> Iterator[str]:
-    """Lines of a UTF-8 file, without their breaks.
+    """Lines of a UTF-8 file, gzipped if its name ends in `.gz`, without their breaks.
 
     Raises:
         FileNotFoundError: If there is no such file.
         IsADirectoryError: If `path` is a folder.
-        ValueError: If the file is empty, or a line is not UTF-8; the line's number is given.
+        ValueError: If the file is empty or not what gzip wrote, or a line is not UTF-8; the line's number is
+            given.
     """
     path = Path(path)
     if path.is_dir():
@@ -52,15 +55,26 @@ def read_lines(path: str | Path) -> Iterator[str]:
         raise FileNotFoundError(f"There is no file {path}. Check the name or the folder given.")
     if path.stat().st_size == 0:
         raise ValueError(f"The file {path} is empty. Expected at least one line of text.")
-    with path.open("rb") as file:
-        for number, line in enumerate(file, start=1):
-            try:
-                yield line.decode("utf-8").rstrip("\r\n")
-            except UnicodeDecodeError as error:
-                raise ValueError(
-                    f"{path}, line {number}: expected UTF-8, received byte {line[error.start]:#04x} at "
-                    f"position {error.start + 1}. Convert the file, for example with iconv."
-                ) from None
+    for number, line in enumerate(_byte_lines(path), start=1):
+        try:
+            yield line.decode("utf-8").rstrip("\r\n")
+        except UnicodeDecodeError as error:
+            raise ValueError(
+                f"{path}, line {number}: expected UTF-8, received byte {line[error.start]:#04x} at "
+                f"position {error.start + 1}. Convert the file, for example with iconv."
+            ) from None
+
+
+def _byte_lines(path: Path) -> Iterator[bytes]:
+    if path.suffix != ".gz":
+        with path.open("rb") as file:
+            yield from file
+        return
+    try:
+        with gzip.open(path, "rb") as file:
+            yield from file
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise ValueError(f"{path} is not a whole gzip file: {error}. Fetch or compress it anew.") from None
 
 
 def tokens(lines: Iterable[str], tokenization: str) -> Iterator[str]:

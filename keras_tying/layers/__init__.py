@@ -1,8 +1,9 @@
-"""Layers: the tied embedding and the recurrences around it."""
+"""Layers: the tied embedding, and what stands around it in the models."""
 
 from keras_tying.layers.carried_state import CarriedState
 from keras_tying.layers.lstm import LSTM
+from keras_tying.layers.section_means import SectionMeans
 from keras_tying.layers.tied_dense import TiedDense
 from keras_tying.layers.tied_embedding import TiedEmbedding
 
-__all__ = ["LSTM", "CarriedState", "TiedDense", "TiedEmbedding"]
+__all__ = ["LSTM", "CarriedState", "SectionMeans", "TiedDense", "TiedEmbedding"]

@@ -1,5 +1,6 @@
 """Models: keras.Model subclasses assembled from the layers."""
 
+from keras_tying.models.joint_language_model import JointLanguageModel
 from keras_tying.models.language_model import LanguageModel
 
-__all__ = ["LanguageModel"]
+__all__ = ["JointLanguageModel", "LanguageModel"]

@@ -1,20 +1,18 @@
 """A recurrent language model whose output embedding may be its input embedding."""
 
-from contextlib import contextmanager
-
 import keras
 from keras import ops
 
 from keras_tying.backend import compile_function
 from keras_tying.ids import check_ids
 from keras_tying.layers import LSTM, CarriedState, TiedEmbedding
-from keras_tying.losses import OutputLayer, SequenceCrossEntropy
-from keras_tying.metrics import Perplexity
+from keras_tying.losses import SequenceCrossEntropy
+from keras_tying.models.fused_output import FusedOutputModel
 from keras_tying.models.sampling import generate_words
 
 
 @keras.saving.register_keras_serializable("keras_tying")
-class LanguageModel(keras.Model):
+class LanguageModel(FusedOutputModel):
     """Word-level LSTM language model: embedding, LSTM layers, optional projection, output embedding.
 
     With input word `c`, embeddings `S` (or `U` and `V` when untied), the LSTM stack's output `h2` and
@@ -79,7 +77,7 @@ class LanguageModel(keras.Model):
         logit_soft_cap=None,
         **kwargs,
     ):
-        super().__init__(**kwargs)
+        super().__init__(initializer_range, **kwargs)
         if projection_regularizer is not None and not projection:
             raise ValueError(
                 "`projection_regularizer` needs `projection=True`. "
@@ -95,7 +93,6 @@ class LanguageModel(keras.Model):
         self.projection_bias = projection_bias
         self.projection_regularizer = keras.regularizers.get(projection_regularizer)
         self.dropout = dropout
-        self.initializer_range = initializer_range
         self.lstm_bias_initializer = keras.initializers.get(lstm_bias_initializer)
         self.logit_soft_cap = logit_soft_cap
 
@@ -138,14 +135,12 @@ class LanguageModel(keras.Model):
                 name="projection",
             )
         self.carried = CarriedState([units] * (2 * num_layers), name="carried_state")
-        self.perplexity = Perplexity()
-        self._steps_running = 0
-        self._functions = {}
         self.build((None, None))
 
-    def _uniform(self):
-        """A new initializer each time: one shared instance would draw the same numbers twice."""
-        return keras.initializers.RandomUniform(-self.initializer_range, self.initializer_range)
+    @property
+    def output_embedding(self):
+        """The layer that scores words: the one that embeds them."""
+        return self.embedding
 
     def build(self, input_shape=None):
         self.embedding.build()
@@ -164,7 +159,7 @@ class LanguageModel(keras.Model):
         hidden, states = self.hidden_states(inputs, states, training)
         if carrying:
             self.carried.update(states)
-        outputs = hidden if self._loss_takes_hidden else self.embedding(hidden, reverse=True)
+        outputs = self.outputs_of(hidden)
         return (outputs, states) if return_states else outputs
 
     def hidden_states(self, inputs, states=None, training=None):
@@ -179,11 +174,6 @@ class LanguageModel(keras.Model):
             new_states += layer_states
         hidden = self.dropouts[-1](hidden, training=training)
         return (hidden if self.projection is None else self.projection(hidden)), new_states
-
-    @property
-    def output_layer(self):
-        """What the fused losses need of the output embedding."""
-        return OutputLayer(self.embedding.output_embeddings, self.embedding.bias, self.logit_soft_cap)
 
     # State carried from window to window
 
@@ -209,50 +199,6 @@ class LanguageModel(keras.Model):
             raise ValueError(f"The carried state has {rows} rows. Received: a batch of {batch}.")
         return ops.reshape(inputs, (rows, -1 if steps is None else steps))
 
-    # Training
-
-    def train_step(self, *args, **kwargs):
-        with self._step():
-            return super().train_step(*args, **kwargs)
-
-    def test_step(self, *args, **kwargs):
-        with self._step():
-            return super().test_step(*args, **kwargs)
-
-    @contextmanager
-    def _step(self):
-        """Within it, calls carry the state and return hidden states if the loss starts from them."""
-        self._steps_running += 1  # counted: replicas of a strategy enter and leave interleaved
-        try:
-            yield
-        finally:
-            self._steps_running -= 1
-
-    @property
-    def _loss_takes_hidden(self):
-        return self._steps_running and self._sequence_loss is not None
-
-    @property
-    def _sequence_loss(self):
-        """The compiled loss where it can start from hidden states, else `None`."""
-        if self.loss is None:
-            return SequenceCrossEntropy()
-        return self.loss if isinstance(self.loss, SequenceCrossEntropy) else None
-
-    def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
-        if not self._loss_takes_hidden:
-            return super().compute_loss(x, y, y_pred, sample_weight, training)
-        loss, nll, counted = self._sequence_loss.from_hidden(y, y_pred, self.output_layer, sample_weight, training)
-        self.perplexity.update_losses(nll, counted)
-        return sum(self.losses, start=loss)
-
-    def compute_metrics(self, x, y, y_pred, sample_weight=None):
-        if not self._loss_takes_hidden:
-            self.perplexity.update_state(y, y_pred, sample_weight)
-        elif self._compile_metrics is not None:
-            y_pred = self.embedding(y_pred, reverse=True)
-        return super().compute_metrics(x, y, y_pred, sample_weight)
-
     # Inference
 
     def token_log_probabilities(self, inputs, targets, states=None):
@@ -267,12 +213,6 @@ class LanguageModel(keras.Model):
         if states is None:
             states = self.zero_states(len(inputs))
         return score(ops.convert_to_tensor(inputs), ops.convert_to_tensor(targets), states)
-
-    def compiled_once(self, name, compile_it):
-        """The compiled function of that name, made by `compile_it` when first asked for."""
-        if name not in self._functions:
-            self._functions[name] = compile_it()
-        return self._functions[name]
 
     def _score(self, inputs, targets, states):
         hidden, states = self.hidden_states(inputs, states, training=False)
@@ -312,10 +252,6 @@ class LanguageModel(keras.Model):
             NumPy array `[B, length]` of word ids.
         """
         return generate_words(self, prefix, length, temperature, top_k, top_p, seed)
-
-    def quantize(self, *args, **kwargs):
-        super().quantize(*args, **kwargs)
-        self._functions.clear()  # they were compiled with the weights there were before
 
     def get_config(self):
         return {

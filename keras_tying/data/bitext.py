@@ -1,0 +1,155 @@
+"""Sentence pairs and their word alignment, line by line from three files."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import islice, zip_longest
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from keras_tying.data.affiliation import affiliate
+from keras_tying.data.joint_samples import JointSamples
+from keras_tying.data.text import END_OF_SENTENCE, check_tokenization, read_lines, tokenize
+from keras_tying.data.vocabulary import Vocabulary
+
+PAIR = re.compile(r"\d{1,9}-\d{1,9}")
+LINKS = re.compile(rf"\s*(?:{PAIR.pattern}(?:\s+|$))*")
+PAIRS_AT_ONCE = 10_000
+"""Sentence pairs whose text is in memory at a time."""
+
+Side = Literal["source", "target"]
+
+
+@dataclass(frozen=True)
+class Bitext:
+    """Files of sentence pairs, a sentence a line, and of the links between their words.
+
+    Attributes:
+        source: UTF-8 text, gzipped if its name ends in `.gz`, as all three may be.
+        target: Its translation, line by line.
+        alignment: Links of each pair: `i-j` links source token `i` to target token `j`, both counted
+            from 0; a line without links is empty.
+        tokenization: How lines become tokens, see `tokenize`.
+        sentences: Pairs to read from the start of the files; `None` reads all.
+
+    Raises:
+        ValueError: If there is no such tokenization.
+    """
+
+    source: Path
+    target: Path
+    alignment: Path | None = None
+    tokenization: str = "spaces"
+    sentences: int | None = None
+
+    def __post_init__(self):
+        check_tokenization(self.tokenization)
+
+    def aligned(self, alignment: Path) -> "Bitext":
+        """The same text with another file of links."""
+        return replace(self, alignment=alignment)
+
+    def tokens(self, side: Side) -> Iterator[str]:
+        """All tokens of one side, each line closed by `<eos>`."""
+        for line in islice(read_lines(getattr(self, side)), self.sentences):
+            yield from tokenize(line, self.tokenization)
+            yield END_OF_SENTENCE
+
+    def pairs(self) -> Iterator[tuple[list[str], list[str]]]:
+        """Tokens of source and target, pair by pair.
+
+        Raises:
+            ValueError: If one file has more lines than the other; names file and line.
+        """
+        for lines in self._lines((self.source, self.target)):
+            yield tokenize(lines[0], self.tokenization), tokenize(lines[1], self.tokenization)
+
+    def encode(self, source_vocabulary: Vocabulary, target_vocabulary: Vocabulary) -> JointSamples:
+        """Reads the text into ids, and each target word's source position.
+
+        Raises:
+            ValueError: If there is no alignment, the files differ in length, a link is not written `i-j`
+                or points at a word that is not there; names file and line.
+        """
+        if self.alignment is None:
+            raise ValueError(
+                f"{self.target} has no alignment. Expected a file of `i-j` pairs, a line a sentence; "
+                "`keras_tying.data.align` makes one."
+            )
+        lines = self._lines((self.source, self.target, self.alignment))
+        parts, first = [], 1
+        while chunk := list(islice(lines, PAIRS_AT_ONCE)):
+            parts.append(self._encode(chunk, first, source_vocabulary, target_vocabulary))
+            first += len(chunk)
+        return JointSamples.join(parts, source_vocabulary.end_id, target_vocabulary.end_id)
+
+    def _encode(self, chunk: list, first: int, source_vocabulary: Vocabulary, target_vocabulary: Vocabulary):
+        sources, targets, links = zip(*chunk, strict=True)
+        source_ids, source_starts = self._ids(sources, source_vocabulary)
+        target_ids, target_starts = self._ids(targets, target_vocabulary)
+        places, sentences = parse_links(links, self.alignment, first)
+        self._check_range(places, sentences, first, np.diff(source_starts) - 1, np.diff(target_starts) - 1)
+        places = places + np.stack([source_starts[sentences], target_starts[sentences]], axis=1)
+        return source_ids, source_starts, target_ids, target_starts, affiliate(places, source_starts, target_starts)
+
+    def _ids(self, lines: tuple[str, ...], vocabulary: Vocabulary) -> tuple[np.ndarray, np.ndarray]:
+        """Ids of all lines, each closed by its end, and where each starts."""
+        sentences = [[*tokenize(line, self.tokenization), END_OF_SENTENCE] for line in lines]
+        starts = np.cumsum([0, *map(len, sentences)])
+        return vocabulary.encode(token for sentence in sentences for token in sentence), starts
+
+    def _check_range(self, places, sentences, first, *lengths) -> None:
+        for side, (name, length) in enumerate(zip(("source", "target"), lengths, strict=True)):
+            beyond = np.flatnonzero(places[:, side] >= length[sentences])
+            if len(beyond):
+                sentence = sentences[beyond[0]]
+                raise ValueError(
+                    f"{self.alignment}, line {first + sentence}: expected {name} positions below "
+                    f"{length[sentence]}, the words of that sentence. "
+                    f"Received: {places[beyond[0], 0]}-{places[beyond[0], 1]}"
+                )
+
+    def _lines(self, paths: tuple[Path, ...]) -> Iterator[tuple[str, ...]]:
+        """Lines of several files side by side."""
+        missing = object()
+        columns = islice(zip_longest(*map(read_lines, paths), fillvalue=missing), self.sentences)
+        for number, lines in enumerate(columns, start=1):
+            if missing in lines:
+                longest = next(path for path, line in zip(paths, lines, strict=True) if line is not missing)
+                ended = paths[lines.index(missing)]
+                raise ValueError(
+                    f"{ended} ends before line {number}, where {longest} goes on. Expected a line a sentence "
+                    "in each file."
+                )
+            yield lines
+
+
+def parse_links(lines: tuple[str, ...], path: Path | None, first: int) -> tuple[np.ndarray, np.ndarray]:
+    """Reads `i-j` pairs.
+
+    Args:
+        lines: Lines of pairs, set apart by spaces.
+        path: The file they are from, for errors.
+        first: Number of the first line in that file.
+
+    Returns:
+        The pairs `int64 [M, 2]`, and the place in `lines` each is from, `[M]`.
+
+    Raises:
+        ValueError: If anything is not such a pair; names file and line.
+
+    Example:
+
+    >>> pairs, places = parse_links(("0-1 2-0", "", "1-1"), None, first=1)
+    >>> pairs.tolist(), places.tolist()
+    ([[0, 1], [2, 0], [1, 1]], [0, 0, 2])
+    """
+    for number, line in enumerate(lines, start=first):
+        if not LINKS.fullmatch(line):
+            wrong = next(pair for pair in line.split() if not PAIR.fullmatch(pair))
+            raise ValueError(f"{path}, line {number}: expected pairs such as 3-4. Received: {wrong!r}")
+    counts = [line.count("-") for line in lines]
+    numbers = np.fromstring(" ".join(lines).replace("-", " "), np.int64, sep=" ")
+    return numbers.reshape(-1, 2), np.repeat(np.arange(len(lines)), counts)

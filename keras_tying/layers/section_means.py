@@ -1,0 +1,89 @@
+"""A sentence of any length as a few vectors of fixed size."""
+
+import keras
+from keras import ops
+
+SPLITS = ("adaptive", "fixed")
+
+
+@keras.saving.register_keras_serializable("keras_tying")
+class SectionMeans(keras.layers.Layer):
+    """Means of the word vectors in each section of a sentence, side by side.
+
+    With `k` sections, position `p` of a sentence of `l` words belongs to section `floor(p k / l)`; with a
+    fixed split `l` is the length all sentences are filled up to, with an adaptive one their own. Words
+    of weight zero count neither in the sum nor in its divisor, and a section without other words is 0.
+
+    Args:
+        sections: Integer `k`. Defaults to 1, the mean of the whole sentence.
+        split: `"adaptive"` (default) or `"fixed"`.
+        stop_words: Integer `N`: words with ids below it, the most frequent ones of a `Vocabulary`, have
+            weight zero. Defaults to 0.
+        **kwargs: Base layer arguments, such as `name` and `dtype`.
+
+    Call arguments:
+        vectors: Word vectors `[B, L, d]`.
+        ids: Word ids `[B, L]` they are of.
+        lengths: Words of each sentence before it was filled up, `[B]`.
+
+    Output shape:
+        `[B, k * d]`.
+
+    Raises:
+        ValueError: If an argument is outside its range.
+
+    Example:
+
+    >>> import numpy as np, keras_tying as kt
+    >>> vectors = np.array([[[1.0], [3.0], [5.0], [9.0]]])
+    >>> means = kt.layers.SectionMeans(sections=2)
+    >>> np.asarray(means(vectors, np.array([[4, 5, 6, 6]]), np.array([3]))).tolist()
+    [[2.0, 5.0]]
+
+    Reference:
+        Zhang and Qi, Neural Network Joint Language Model: An Investigation and an Extension with Global
+        Source Context, sections 3.1 and 3.2.
+    """
+
+    def __init__(self, sections=1, split="adaptive", stop_words=0, **kwargs):
+        super().__init__(**kwargs)
+        if sections < 1:
+            raise ValueError(f"`sections` must be at least 1. Received: sections={sections}")
+        if split not in SPLITS:
+            raise ValueError(f"`split` must be one of {SPLITS}. Received: split={split!r}")
+        if stop_words < 0:
+            raise ValueError(f"`stop_words` must be at least 0. Received: stop_words={stop_words}")
+        self.sections = sections
+        self.split = split
+        self.stop_words = stop_words
+
+    def build(self, vectors_shape, ids_shape=None, lengths_shape=None):
+        self.built = True
+
+    def call(self, vectors, ids, lengths):
+        weights = ops.cast(self.weights_of(ids, lengths), vectors.dtype)
+        sections = ops.matmul(weights, vectors)  # [B, k, d]
+        return ops.reshape(sections, (-1, self.sections * vectors.shape[-1]))
+
+    def weights_of(self, ids, lengths):
+        """Weight `[B, k, L]` of each word in the mean of each section."""
+        places = ops.expand_dims(ops.arange(ids.shape[1], dtype="int32"), 0)
+        if self.split == "fixed":
+            lengths = ops.full_like(lengths, ids.shape[1])
+        lengths = ops.expand_dims(ops.maximum(ops.cast(lengths, "int32"), 1), -1)
+        section = ops.where(places < lengths, places * self.sections // lengths, -1)
+        section = ops.where(ids < self.stop_words, -1, section)
+        chosen = ops.equal(ops.expand_dims(section, 1), ops.reshape(ops.arange(self.sections, dtype="int32"), (1, -1, 1)))
+        chosen = ops.cast(chosen, "float32")
+        return chosen / ops.maximum(ops.sum(chosen, -1, keepdims=True), 1)
+
+    def compute_output_shape(self, vectors_shape, ids_shape=None, lengths_shape=None):
+        return (vectors_shape[0], self.sections * vectors_shape[-1])
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "sections": self.sections,
+            "split": self.split,
+            "stop_words": self.stop_words,
+        }
