@@ -101,9 +101,13 @@ def _over_chunks(function, arrays, vocabulary_size, sums=()):
     The last outputs of `function`, shaped like `sums`, are added up; those before are concatenated.
     """
     chunk = max(1, SCORES_PER_CHUNK // vocabulary_size)
-    if arrays[0].shape[0] is not None and arrays[0].shape[0] <= chunk:
-        return function(*arrays)
+    if arrays[0].shape[0] is None:
+        one_chunk = tf.shape(arrays[0])[0] <= chunk
+        return tf.cond(one_chunk, lambda: function(*arrays), lambda: _chunk_by_chunk(function, arrays, chunk, sums))
+    return function(*arrays) if arrays[0].shape[0] <= chunk else _chunk_by_chunk(function, arrays, chunk, sums)
 
+
+def _chunk_by_chunk(function, arrays, chunk, sums):
     length = tf.shape(arrays[0])[0]
     chunks = tf.maximum(-(-length // chunk), 1)
     shapes = [arrays[1].shape, arrays[1].shape, arrays[0].shape][: 3 if sums else 2]

@@ -1,11 +1,9 @@
 """What is looked at between the steps and epochs of a run."""
 
 import math
+from collections.abc import Callable
 
 import keras
-import numpy as np
-
-from keras_tying.training.evaluation import stream_perplexity
 
 
 class TrainingDiverged(ArithmeticError):
@@ -62,12 +60,11 @@ class GradientNorm(keras.callbacks.Callback):
 
 
 class Validation(keras.callbacks.Callback):
-    """Adds the perplexity of a validation text, read with carried state, to each epoch's logs."""
+    """Adds the perplexity of a validation text to each epoch's logs; `perplexity` measures it."""
 
-    def __init__(self, ids: np.ndarray, batch_size: int):
+    def __init__(self, perplexity: Callable[[], float]):
         super().__init__()
-        self.ids = ids
-        self.batch_size = batch_size
+        self.perplexity = perplexity
 
     def on_epoch_end(self, epoch, logs=None):
-        logs["val_perplexity"] = stream_perplexity(self.model, self.ids, self.batch_size)
+        logs["val_perplexity"] = self.perplexity()

@@ -125,3 +125,32 @@ class Checkpoints(keras.callbacks.Callback):
         path = self.store.save(Checkpoint(values, progress))
         self._saved = time.monotonic()
         return path
+
+
+class KeepBest(keras.callbacks.Callback):
+    """Keeps the variables of the epoch with the best validation perplexity.
+
+    Stands after `Validation` and before `Checkpoints`, whose history has the epochs before.
+
+    Args:
+        store: Where they go.
+        history: Logs of each finished epoch of the run.
+    """
+
+    def __init__(self, store: CheckpointStore, history: list[dict[str, float]]):
+        super().__init__()
+        self.store = store
+        self.history = history
+
+    def on_epoch_end(self, epoch, logs=None):
+        perplexity = float(logs["val_perplexity"])
+        if all(perplexity < earlier["val_perplexity"] for earlier in self.history):
+            progress = {"epoch": epoch, "val_perplexity": perplexity}
+            self.store.save(Checkpoint(read_variables(self.model), progress))
+
+    def restore(self, model: keras.Model) -> None:
+        """Puts `model` where it was best."""
+        best = self.store.newest()
+        if best is None:
+            raise FileNotFoundError(f"{self.store.folder} holds no whole best epoch. Train the run anew.")
+        write_variables(model, best.values)

@@ -1,11 +1,12 @@
 """Training a language model by recipe, from an empty folder or from where a run stood."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import keras
 import numpy as np
 
-from keras_tying.data import Vocabulary, Windows, windows
+from keras_tying.data import Vocabulary, windows
 from keras_tying.losses import SequenceCrossEntropy
 from keras_tying.optimizers import ClippedSGD
 from keras_tying.training.callbacks import (
@@ -14,17 +15,15 @@ from keras_tying.training.callbacks import (
     StopOnNaN,
     StopWhenStalled,
     Validation,
-    stalled,
 )
 from keras_tying.training.checkpointing import Checkpoints
 from keras_tying.training.checkpoints import CheckpointStore
+from keras_tying.training.evaluation import stream_perplexity
+from keras_tying.training.fitting import STEPS_PER_CALL, fit_to_the_end
 from keras_tying.training.progress import Progress
 from keras_tying.training.runs import Run
 from keras_tying.training.schedules import decayed_rate
 from keras_tying.training.tensorboard import TensorBoardLog
-
-STEPS_PER_CALL = 1 if keras.backend.backend() == "torch" else 20
-"""Training steps a compiled call takes; losses are read back between calls. PyTorch compiles none."""
 
 
 @dataclass(frozen=True)
@@ -81,24 +80,11 @@ def train_language_model(
     checkpoints.restore(model)
     callbacks = _callbacks(model, cut, valid_ids, vocabulary, schedule, run, checkpoints)
 
-    def fit(cut: Windows, last: int) -> None:
-        if checkpoints.epoch >= last or stalled(checkpoints.history, schedule.patience):
-            return
-        model.fit(
-            cut.inputs,
-            cut.targets,
-            batch_size=cut.batch_size,
-            shuffle=False,
-            initial_epoch=checkpoints.epoch,
-            epochs=last,
-            callbacks=callbacks,
-            verbose=0,
-        )
+    def data(_: int, batch: int) -> dict[str, Any]:
+        rest = cut.since(batch)
+        return {"x": rest.inputs, "y": rest.targets, "batch_size": rest.batch_size}
 
-    with checkpoints.stop_on_signals():
-        if checkpoints.batch:  # the rest of an epoch that was interrupted
-            fit(cut.since(checkpoints.batch), checkpoints.epoch + 1)
-        fit(cut, schedule.epochs)
+    fit_to_the_end(model, data, schedule.epochs, schedule.patience, checkpoints, callbacks)
     return checkpoints
 
 
@@ -114,7 +100,7 @@ def _callbacks(model, cut, valid_ids, vocabulary, schedule, run, checkpoints) ->
         CarryState(),
         keras.callbacks.LearningRateScheduler(rate),
         StopOnNaN(),
-        Validation(valid_ids, schedule.batch_size),
+        Validation(lambda: stream_perplexity(model, valid_ids, schedule.batch_size)),
         GradientNorm(),
         Progress(schedule.epochs, cut.batches, schedule.batch_size * schedule.steps, lambda: checkpoints.batch),
         TensorBoardLog(run.tensorboard, vocabulary.words, sample),

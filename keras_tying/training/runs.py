@@ -64,6 +64,15 @@ class Run:
         return self.folder / "checkpoints"
 
     @property
+    def best(self) -> Path:
+        """The best epoch's variables, of runs that keep them."""
+        return self.folder / "best"
+
+    @property
+    def source_vocabulary(self) -> Path:
+        return self.folder / "source_vocabulary.txt"
+
+    @property
     def tensorboard(self) -> Path:
         return self.folder / "tensorboard"
 

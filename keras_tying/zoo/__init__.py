@@ -4,7 +4,8 @@
 >>> model = kt.zoo.ptb_small(tied=True)
 """
 
+from keras_tying.zoo.joint_language_models import nnjm, nnjm_global, nnlm
 from keras_tying.zoo.language_models import ptb_large, ptb_medium, ptb_small
 from keras_tying.zoo.registry import create_model, list_models
 
-__all__ = ["create_model", "list_models", "ptb_large", "ptb_medium", "ptb_small"]
+__all__ = ["create_model", "list_models", "nnjm", "nnjm_global", "nnlm", "ptb_large", "ptb_medium", "ptb_small"]
