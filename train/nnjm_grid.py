@@ -70,8 +70,7 @@ SWEEPS = {
 GRIDS = {
     "zh-en": {
         "data": JointData(source_vocabulary_size=2000, target_vocabulary_size=2000),
-        "schedule": JointSchedule(epochs=8),
-        "seeds": (1, 2, 3),
+        "schedule": JointSchedule(epochs=6),
         "cells": CELLS,
     },
     "multi30k": {
@@ -79,20 +78,18 @@ GRIDS = {
             tokenization="plain", source_vocabulary_size=2000, target_vocabulary_size=2000, sentences=6000
         ),
         "schedule": JointSchedule(epochs=6),
-        "seeds": (1, 2, 3),
         "cells": CELLS,
     },
     "sweeps": {
         "data": JointData(source_vocabulary_size=2000, target_vocabulary_size=2000, sentences=5000),
         "schedule": JointSchedule(epochs=5),
-        "seeds": (1,),
         "cells": {
             f"{quantity}, {place}": cell for quantity, cells in SWEEPS.items() for place, cell in enumerate(cells)
         },
     },
 }
-FIRST = 6
-"""Cells of which all seeds come before the other cells."""
+MAIN = list(CELLS)[:8]
+"""Cells that are trained first, and with three seeds; the others with two, the points of a sweep with one."""
 SENTENCE_LENGTH = 60
 
 
@@ -101,6 +98,8 @@ def main() -> int:
     parser.add_argument("grids", nargs="*", metavar="GRID", help=f"some of {list(GRIDS)}")
     parser.add_argument("--data-dir", type=Path)
     parser.add_argument("--runs", type=Path, default=Path("runs/nnjm_grid"), help="folder of the cells' runs")
+    parser.add_argument("--seeds", type=int, default=3, help="seeds at most")
+    parser.add_argument("--main-only", action="store_true", help="leave out the variants")
     parser.add_argument("--show", action="store_true", help="write zoo/nnjm.md and the pictures from the results")
     arguments = parser.parse_args()
     if unknown := set(arguments.grids) - set(GRIDS):
@@ -109,7 +108,7 @@ def main() -> int:
         parser.error("training needs --data-dir")
     RESULTS.mkdir(exist_ok=True)
     for name in arguments.grids:
-        train_grid(name, arguments.data_dir, arguments.runs / name)
+        train_grid(name, arguments.data_dir, arguments.runs / name, todo(name, arguments.seeds, arguments.main_only))
     if arguments.show:
         from nnjm_page import show
 
@@ -149,7 +148,20 @@ def grid_files(name: str, data_dir: Path, runs: Path) -> dict[str, JointFiles]:
     }
 
 
-def train_grid(name: str, data_dir: Path, runs: Path) -> None:
+def todo(name: str, seeds: int, main_only: bool) -> list[tuple[str, int]]:
+    """Cells and seeds of a grid, in the order they are trained in."""
+    if name == "sweeps":
+        return [(cell, 1) for cell in GRIDS[name]["cells"]]
+    others = [] if main_only else [cell for cell in CELLS if cell not in MAIN]
+    return [
+        (cell, seed)
+        for cells, count in ((MAIN, 3), (others, 2))
+        for seed in range(1, min(count, seeds) + 1)
+        for cell in cells
+    ]
+
+
+def train_grid(name: str, data_dir: Path, runs: Path, cells: list[tuple[str, int]]) -> None:
     grid = GRIDS[name]
     files = grid_files(name, data_dir, runs)
     texts = {
@@ -168,11 +180,7 @@ def train_grid(name: str, data_dir: Path, runs: Path) -> None:
         **environment(),
         "cells": found["cells"],
     }
-    cells = list(grid["cells"])
-    for cell, seed in [
-        *((cell, seed) for seed in grid["seeds"] for cell in cells[:FIRST]),
-        *((cell, seed) for seed in grid["seeds"] for cell in cells[FIRST:]),
-    ]:
+    for cell, seed in cells:
         model, arguments = grid["cells"][cell]
         entry = found["cells"].setdefault(cell, {"model": model, "arguments": arguments, "runs": {}})
         if str(seed) not in entry["runs"]:

@@ -8,6 +8,7 @@ from keras_tying.data.corpora import SPLITS, Corpus, load_corpus, load_files
 from keras_tying.data.joint_samples import JointSamples
 from keras_tying.data.text import END_OF_SENTENCE, UNKNOWN, tokenize
 from keras_tying.data.vocabulary import Vocabulary
+from keras_tying.data.word_vectors import read_word_vectors
 
 __all__ = [
     "END_OF_SENTENCE",
@@ -22,6 +23,7 @@ __all__ = [
     "align",
     "load_corpus",
     "load_files",
+    "read_word_vectors",
     "tokenize",
     "windows",
 ]

@@ -1,5 +1,6 @@
 """Export: SavedModels that take and give text. Needs TensorFlow."""
 
+from keras_tying.export.joint_language_model import export_joint_language_model
 from keras_tying.export.language_model import export_language_model
 
-__all__ = ["export_language_model"]
+__all__ = ["export_joint_language_model", "export_language_model"]

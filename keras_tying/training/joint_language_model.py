@@ -31,8 +31,8 @@ class JointSchedule(Table):
     """The gradient's global norm is cut down to this."""
     epochs: int = Field(default=30, ge=1)
     """Epochs at most."""
-    patience: int | None = Field(default=5, ge=1)
-    """Epochs without a better validation perplexity before training stops; `None` never stops."""
+    patience: int = Field(default=5, ge=1)
+    """Epochs without a better validation perplexity before training stops."""
 
 
 class JointBatches(keras.utils.PyDataset):

@@ -15,9 +15,9 @@ from keras_tying.training.runs import environment
 class JointData(Table):
     tokenization: Literal["spaces", "plain"] = "spaces"
     """How lines become tokens."""
-    source_vocabulary_size: int | None = Field(default=10_000, ge=3)
-    """Cap on the source word types; `None` takes every word."""
-    target_vocabulary_size: int | None = Field(default=10_000, ge=3)
+    source_vocabulary_size: int = Field(default=10_000, ge=3)
+    """Cap on the source word types."""
+    target_vocabulary_size: int = Field(default=10_000, ge=3)
     sentences: int | None = Field(default=None, ge=1)
     """Sentence pairs to train on, from the start of the text; `None` takes all."""
 
@@ -51,6 +51,9 @@ class JointRunSettings(Table):
     target_vocabulary_sha256: str
     bootstrap: str | None = None
     """Folder of the run whose word vectors it starts from."""
+    source_vectors: str | None = None
+    """File of word vectors it starts from."""
+    target_vectors: str | None = None
 
     def texts(self) -> dict[str, Bitext]:
         """The text of each split; only training is cut to `data.sentences`."""

@@ -1,0 +1,151 @@
+"""A joint language model as a SavedModel that takes sentences, links and words so far."""
+
+from pathlib import Path
+
+import keras
+import tensorflow as tf
+
+from keras_tying.data import Vocabulary
+from keras_tying.export.saving import check_backend, save_signatures, trace
+from keras_tying.export.text import TextInGraph
+
+NOWHERE = 2**30
+"""Farther than any word."""
+
+
+def export_joint_language_model(
+    model: keras.Model,
+    source_vocabulary: Vocabulary,
+    target_vocabulary: Vocabulary,
+    path: str | Path,
+    tokenization: str = "spaces",
+) -> None:
+    """Writes a SavedModel that needs TensorFlow alone.
+
+    Signatures, `B` hypotheses at a time, any `B`; all take `source`, `alignment` and `history`, `string [B]`:
+
+    - `serving_default` and `log_probabilities`: `log_probabilities` `float32 [B, V]`, the natural logarithm
+      of each target word's probability to be next, in the order of the vocabulary.
+    - `next_word`: with `k` `int32 []` gives `words` `string [B, k]` and `log_probabilities` `float32 [B, k]`,
+      likeliest first.
+
+    `history` holds the target words so far and `alignment` links `i-j`, as in training. The next word, at
+    position `j` equal to the number of words so far, belongs where its own links say, else where the
+    nearest linked word does, the right one first, else to the end of the source. Where the target will end
+    is not known yet: to ask for the end of the sentence, link the next word to the position after the last
+    source word, as sentence ends are linked in training.
+
+    Args:
+        model: A trained `JointLanguageModel`.
+        source_vocabulary: Source words.
+        target_vocabulary: Target words.
+        path: Folder to make, for TensorFlow Serving `.../NAME/1`; replaced if it is there.
+        tokenization: How sentences become tokens, see `keras_tying.data.tokenize`.
+
+    Raises:
+        ValueError: If model and vocabularies differ in size.
+        RuntimeError: If Keras runs on another backend than TensorFlow.
+    """
+    check_backend()
+    for side, size, vocabulary in (
+        ("source", model.source_vocabulary_size, source_vocabulary),
+        ("target", model.target_vocabulary_size, target_vocabulary),
+    ):
+        if size and size != len(vocabulary):
+            raise ValueError(f"The model has {size} {side} words. Received: a vocabulary of {len(vocabulary)}.")
+    served = ServedJointLanguageModel(
+        model, TextInGraph(source_vocabulary, tokenization), TextInGraph(target_vocabulary, tokenization)
+    )
+    save_signatures(model, (served.source, served.target), served.endpoints(), path)
+
+
+class ServedJointLanguageModel:
+    """The functions behind the signatures; see `export_joint_language_model`."""
+
+    def __init__(self, model: keras.Model, source: TextInGraph, target: TextInGraph):
+        self.model = model
+        self.source = source
+        self.target = target
+
+    def endpoints(self) -> dict:
+        """Traced functions by the name of their signature."""
+        inputs = tuple(tf.TensorSpec([None], tf.string, name) for name in ("source", "alignment", "history"))
+        return trace(
+            {
+                "serving_default": (self.log_probabilities, inputs),
+                "log_probabilities": (self.log_probabilities, inputs),
+                "next_word": (self.next_word, (*inputs, tf.TensorSpec([], tf.int32, "k"))),
+            }
+        )
+
+    def log_probabilities(self, source, alignment, history):
+        hidden = self.model.hidden_states(self._inputs(source, alignment, history))
+        return {"log_probabilities": tf.nn.log_softmax(tf.cast(self.model.scores(hidden), tf.float32))}
+
+    def next_word(self, source, alignment, history, k):
+        tf.debugging.assert_positive(k, "k must be at least 1")
+        scores = self.log_probabilities(source, alignment, history)["log_probabilities"]
+        best = tf.math.top_k(scores, tf.minimum(k, self.model.target_vocabulary_size))
+        return {"words": self.target.decode(best.indices), "log_probabilities": best.values}
+
+    def _inputs(self, source, alignment, history):
+        """The model's inputs, word ids by name."""
+        history_ids = self.target.encode(history)
+        length = self.model.order - 1
+        padded = tf.concat([tf.fill([history_ids.nrows(), length], self._end(self.target)), history_ids], axis=1)
+        inputs = {"history": tf.cast(padded[:, -length:].to_tensor(shape=[None, length]), tf.int32)}
+        if not self.model.source_vocabulary_size:
+            return inputs
+        source_ids = self.source.encode(source)
+        ends = tf.fill([source_ids.nrows(), 1], self._end(self.source))
+        source_ids = tf.concat([source_ids, ends], axis=1)
+        if self.model.window:
+            place = affiliated(alignment, source_ids.row_lengths(), history_ids.row_lengths())
+            inputs["window"] = self._window(source_ids, place)
+        if self.model.global_context:
+            shape = [None, self.model.sentence_length]
+            inputs["sentence"] = tf.cast(source_ids.to_tensor(-1, shape=shape), tf.int32)
+        return inputs
+
+    def _window(self, source_ids, place):
+        reach = self.model.window // 2
+        places = place[:, None] + tf.range(-reach, reach + 1, dtype=tf.int64)
+        dense = source_ids.to_tensor(self._end(self.source))
+        last = tf.cast(tf.shape(dense)[1], tf.int64) - 1
+        words = tf.gather(dense, tf.clip_by_value(places, 0, last), batch_dims=1)
+        inside = (places >= 0) & (places <= last)
+        return tf.cast(tf.where(inside, words, self._end(self.source)), tf.int32)
+
+    def _end(self, text):
+        return tf.constant(text.end_id, tf.int64)
+
+
+def affiliated(alignment, source_lengths, word):
+    """Source position of one target word a row.
+
+    Args:
+        alignment: Links `i-j`, strings `[B]`.
+        source_lengths: Tokens of each source sentence, its end included, `int64 [B]`.
+        word: Position of the target word, `int64 [B]`.
+
+    Returns:
+        `int64 [B]`.
+    """
+    links = tf.strings.split(alignment)
+    numbers = tf.strings.to_number(tf.strings.split(links.flat_values, "-").to_tensor("", shape=[None, 2]), tf.int64)
+    source, target = (
+        links.with_flat_values(numbers[:, side]).to_tensor(NOWHERE) for side in (0, 1)  # [B, M]
+    )
+    real = target < NOWHERE
+    within = tf.reduce_all(~real | (source < source_lengths[:, None]))
+    tf.debugging.assert_equal(within, True, "a link points behind the end of its source sentence")
+    distance = target - word[:, None]
+    key = tf.where(real, 2 * tf.abs(distance) + tf.cast(distance < 0, tf.int64), NOWHERE)  # right before left
+    nearest = tf.reduce_min(tf.concat([key, tf.fill([tf.shape(key)[0], 1], tf.constant(NOWHERE, tf.int64))], 1), 1)
+    mine = tf.sort(tf.where(real & (key == nearest[:, None]), source, NOWHERE), axis=1)
+    before = tf.concat([tf.fill([tf.shape(mine)[0], 1], tf.constant(-1, tf.int64)), mine[:, :-1]], 1)
+    distinct = (mine != before) & (mine < NOWHERE)
+    count = tf.reduce_sum(tf.cast(distinct, tf.int64), 1, keepdims=True)
+    middle = distinct & (tf.cumsum(tf.cast(distinct, tf.int64), 1) - 1 == (count - 1) // 2)
+    chosen = tf.reduce_sum(tf.where(middle, mine, 0), 1)
+    return tf.where(count[:, 0] > 0, chosen, source_lengths - 1)

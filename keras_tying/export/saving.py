@@ -1,0 +1,46 @@
+"""Writing traced functions as a SavedModel that needs TensorFlow alone."""
+
+import shutil
+from pathlib import Path
+
+import keras
+import tensorflow as tf
+
+
+def check_backend() -> None:
+    """Raises RuntimeError unless Keras runs on TensorFlow."""
+    if keras.backend.backend() != "tensorflow":
+        raise RuntimeError(
+            "A SavedModel is written by the TensorFlow backend. Load the model with KERAS_BACKEND=tensorflow. "
+            f"Received: {keras.backend.backend()}"
+        )
+
+
+def trace(specs: dict) -> dict:
+    """Traced functions by the name of their signature, from methods and their `tf.TensorSpec`s by name."""
+    functions = {}
+    for name, (method, signature) in specs.items():
+        functions[name] = tf.function(method, input_signature=signature, autograph=False)
+        functions[name].get_concrete_function()
+    return functions
+
+
+def save_signatures(model: keras.Model, texts: tuple, signatures: dict, path: str | Path) -> None:
+    """Writes traced functions, the model's weights and the vocabularies' tables behind them.
+
+    Args:
+        model: Its weights are written, each variable once, which keras.export.ExportArchive does not do.
+        texts: The `TextInGraph` modules the functions use.
+        signatures: Traced functions by name.
+        path: Folder to make; replaced if it is there.
+    """
+    path = Path(path)
+    module = tf.Module()
+    module.texts = texts
+    module.parameters = [weight.value for weight in model.weights]
+    unfinished = path.with_name(f".{path.name}.unfinished")
+    shutil.rmtree(unfinished, ignore_errors=True)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    tf.saved_model.save(module, str(unfinished), signatures=signatures)
+    shutil.rmtree(path, ignore_errors=True)
+    unfinished.replace(path)
