@@ -61,12 +61,13 @@ CELLS = {
     "NNJM-Global + AdaSplit 2 + NL 96": ("nnjm_global", {**ADAPTIVE, "global_units": 96}),
 }
 SWEEPS = {
-    "word vector size": [("nnjm", {"embedding_size": size}) for size in (32, 64, 96, 128, 192)],
-    "SrcWin": [("nnlm", {}), *(("nnjm", {"window": 2 * m + 1}) for m in (1, 2, 3, 5, 7))],
-    "target n-gram": [("nnjm", {"order": n}) for n in (2, 3, 4, 5, 7)],
-    "hidden units": [("nnjm", {"hidden_units": [units]}) for units in (32, 64, 128, 256)],
-    "learning rate": [("nnjm", {"learning_rate": rate}) for rate in (3.0, 1.0, 0.3, 0.1, 0.03)],
+    "word vector size": {size: ("nnjm", {"embedding_size": size}) for size in (32, 64, 96, 128, 192)},
+    "SrcWin": {0: ("nnlm", {}), **{m: ("nnjm", {"window": 2 * m + 1}) for m in (1, 2, 3, 5, 7)}},
+    "target n-gram": {n: ("nnjm", {"order": n}) for n in (2, 3, 4, 5, 7)},
+    "hidden units": {units: ("nnjm", {"hidden_units": [units]}) for units in (32, 64, 128, 256)},
+    "learning rate": {rate: ("nnjm", {"learning_rate": rate}) for rate in (3.0, 1.0, 0.3, 0.1, 0.03)},
 }
+"""Points of figures 5 to 8 and 10; figure 9 is the history of one run."""
 GRIDS = {
     "zh-en": {
         "data": JointData(source_vocabulary_size=2000, target_vocabulary_size=2000),
@@ -84,7 +85,9 @@ GRIDS = {
         "data": JointData(source_vocabulary_size=2000, target_vocabulary_size=2000, sentences=5000),
         "schedule": JointSchedule(epochs=5),
         "cells": {
-            f"{quantity}, {place}": cell for quantity, cells in SWEEPS.items() for place, cell in enumerate(cells)
+            f"{quantity}, {place}": cell
+            for quantity, points in SWEEPS.items()
+            for place, cell in enumerate(points.values())
         },
     },
 }
@@ -112,7 +115,7 @@ def main() -> int:
     if arguments.show:
         from nnjm_page import show
 
-        show(RESULTS)
+        show(RESULTS, arguments.runs)
     return 0
 
 

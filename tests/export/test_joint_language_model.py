@@ -1,0 +1,91 @@
+import json
+
+import numpy as np
+import pytest
+
+from keras_tying import zoo
+from keras_tying.data import Bitext, Vocabulary
+from keras_tying.export import export_joint_language_model
+
+SOURCE = ["a b c d", "d b", "", "a q c a a a a a"]
+TARGET = ["x y z x", "z", "x", "x y"]
+LINKS = ["0-0 3-0 2-2 1-2 0-3", "", "", "1-1 7-1 4-1"]
+
+CLIENT = """
+import json, sys
+import tensorflow as tf
+served = tf.saved_model.load(sys.argv[1]).signatures
+assert not any(name.startswith("keras_tying") for name in sys.modules)
+inputs = {name: tf.constant(texts, tf.string) for name, texts in json.loads(sys.argv[2]).items()}
+best = served["next_word"](**inputs, k=tf.constant(2))
+print(json.dumps({
+    "all": served["serving_default"](**inputs)["log_probabilities"].numpy().tolist(),
+    "words": best["words"].numpy().astype(str).tolist(),
+    "log_probabilities": best["log_probabilities"].numpy().tolist(),
+}))
+"""
+
+
+@pytest.fixture(scope="module")
+def words():
+    return Vocabulary(["a", "b", "c", "d", "<unk>", "<eos>"]), Vocabulary(["x", "y", "z", "<eos>", "<unk>"])
+
+
+def make(words, name, **arguments):
+    source, target = words
+    sizes = {} if name == "nnlm" else {"source_vocabulary_size": len(source)}
+    return zoo.create_model(
+        name, target_vocabulary_size=len(target), **sizes, embedding_size=4, initializer_range=0.5, **arguments
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("nnlm", {"tied": True}),
+        ("nnjm", {"window": 3}),
+        ("nnjm_global", {"window": 5, "sections": 2, "sentence_length": 6, "split": "fixed"}),
+    ],
+)
+def test_exported_graph_answers_like_the_model_in_a_process_with_tensorflow_only(
+    tmp_path, run_python, words, name, arguments
+):
+    model = make(words, name, **arguments)
+    export_joint_language_model(model, *words, tmp_path / "1")
+
+    for end, lines in (("src", SOURCE), ("tgt", TARGET), ("align", LINKS)):
+        (tmp_path / f"text.{end}").write_text("".join(f"{line}\n" for line in lines))
+    samples = Bitext(*(tmp_path / f"text.{end}" for end in ("src", "tgt", "align"))).encode(*words)
+    # The end of a target sentence is known in a file, and not while it is being written: it is linked here.
+    queries = {"source": [], "alignment": [], "history": []}
+    for source, target, links in zip(SOURCE, TARGET, LINKS, strict=True):
+        length = len(target.split())
+        for place in range(length + 1):
+            queries["source"].append(source)
+            queries["history"].append(" ".join(target.split()[:place]))
+            queries["alignment"].append(f"{links} {len(source.split())}-{length}".strip())
+    sentence = model.sentence_length if model.global_context else 0
+    inputs = samples.inputs(np.arange(len(samples)), model.order - 1, model.window, sentence)
+    logits = model.predict(inputs, verbose=0)
+    expected = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
+
+    served = json.loads(run_python("-c", CLIENT, tmp_path / "1", json.dumps(queries)).stdout)
+    np.testing.assert_allclose(served["all"], expected, atol=1e-5)
+    best = np.argsort(-expected)[:, :2]
+    assert served["words"] == [words[1].decode(row) for row in best]
+    np.testing.assert_allclose(served["log_probabilities"], np.take_along_axis(expected, best, 1), atol=1e-5)
+
+
+def test_next_word_without_links_goes_with_its_nearest_neighbour():
+    import tensorflow as tf
+
+    from keras_tying.export.joint_language_model import affiliated
+
+    links = tf.constant(["0-0 2-1", "0-0 2-4", "0-0 2-2 2-2 3-2", ""])
+    lengths = tf.fill([4], tf.constant(5, tf.int64))
+    assert affiliated(links, lengths, tf.constant([3, 2, 2, 0], tf.int64)).numpy().tolist() == [2, 2, 2, 4]
+
+
+def test_a_vocabulary_of_another_size_is_refused(tmp_path, words):
+    with pytest.raises(ValueError, match=r"has 6 source words. Received: a vocabulary of 5"):
+        export_joint_language_model(make(words, "nnjm"), words[1], words[1], tmp_path / "1")

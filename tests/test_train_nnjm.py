@@ -1,0 +1,63 @@
+"""The command line, as a user meets it."""
+
+import json
+
+import numpy as np
+import pytest
+
+
+@pytest.fixture
+def bitext(tmp_path):
+    """Arguments that name small aligned files: sentences and themselves, in capitals."""
+    rng, arguments = np.random.default_rng(0), []
+    for split, count in (("train", 60), ("valid", 10), ("test", 10)):
+        lines = [" ".join(f"w{i}" for i in rng.integers(0, 9, rng.integers(1, 7))) for _ in range(count)]
+        links = [" ".join(f"{i}-{i}" for i in range(len(line.split()))) for line in lines]
+        paths = [tmp_path / f"{split}.{end}" for end in ("src", "tgt", "align")]
+        for path, text in zip(paths, (lines, [line.upper() for line in lines], links), strict=True):
+            path.write_text("\n".join(text) + "\n")
+        arguments += [f"--{split}", *map(str, paths)]
+    return arguments
+
+
+def test_all_three_models_leave_everything_in_their_folders(tmp_path, bitext, run_python):
+    folder = tmp_path / "runs"
+    options = ["--run", folder, "--epochs", "1", "--batch-size", "16", "--window", "3", "--sections", "2", "--tied"]
+    finished = run_python("train/nnjm.py", *bitext, *options)
+    assert finished.stdout.count("test perplexity") == 3
+    for model in ("nnlm", "nnjm", "nnjm_global"):
+        assert {path.name for path in (folder / model).iterdir()} == {
+            "best",
+            "checkpoints",
+            "config.toml",
+            "model.keras",
+            "results.json",
+            "saved_model",
+            "source_vocabulary.txt",
+            "tensorboard",
+            "vocabulary.txt",
+        }
+    results = json.loads((folder / "nnjm" / "results.json").read_text())
+    evaluated = run_python("train/nnjm.py", "--evaluate", folder / "nnjm").stdout
+    assert f"{results['test_perplexity']:.2f}" in evaluated
+    assert str(tmp_path) not in results["command"]
+
+    again = run_python("train/nnjm.py", *bitext, *options, check=False)
+    assert again.returncode == 2
+    assert "already holds runs" in again.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "--train needs two or three files"),
+        (["--train", "a", "b", "--valid", "a"], "--valid needs two or three files"),
+        (["--train", "none", "none", "none"] + ["--valid", "a", "b", "c", "--test", "a", "b", "c"], "There is no file"),
+        (["--resume", "none"], "none holds no runs"),
+    ],
+)
+def test_bad_arguments_are_named_and_nothing_is_made(tmp_path, run_python, arguments, message):
+    process = run_python("train/nnjm.py", *arguments, *([] if arguments[:1] == ["--resume"] else ["--run", tmp_path / "run"]), check=False)
+    assert process.returncode == 2
+    assert message in process.stderr
+    assert not (tmp_path / "run").exists()
