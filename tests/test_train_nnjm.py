@@ -52,12 +52,17 @@ def test_all_three_models_leave_everything_in_their_folders(tmp_path, bitext, ru
     [
         ([], "--train needs two or three files"),
         (["--train", "a", "b", "--valid", "a"], "--valid needs two or three files"),
-        (["--train", "none", "none", "none"] + ["--valid", "a", "b", "c", "--test", "a", "b", "c"], "There is no file"),
+        (["--train", "none", "none", "none", "--valid", "a", "b", "c", "--test", "a", "b", "c"], "There is no file"),
         (["--resume", "none"], "none holds no runs"),
     ],
 )
 def test_bad_arguments_are_named_and_nothing_is_made(tmp_path, run_python, arguments, message):
-    process = run_python("train/nnjm.py", *arguments, *([] if arguments[:1] == ["--resume"] else ["--run", tmp_path / "run"]), check=False)
+    process = run_python(
+        "train/nnjm.py",
+        *arguments,
+        *([] if arguments[:1] == ["--resume"] else ["--run", tmp_path / "run"]),
+        check=False,
+    )
     assert process.returncode == 2
     assert message in process.stderr
     assert not (tmp_path / "run").exists()

@@ -75,7 +75,9 @@ def parse_arguments() -> argparse.Namespace:
         parser.add_argument(f"--{name.replace('_', '-')}", type=kind, help=text + only)
     parser.add_argument("--bootstrap", type=Path, metavar="RUN", help="start from the word vectors of a trained run")
     for side in ("source", "target"):
-        parser.add_argument(f"--{side}-vectors", type=Path, metavar="FILE", help="start from vectors in word2vec's text")
+        parser.add_argument(
+            f"--{side}-vectors", type=Path, metavar="FILE", help="start from vectors in word2vec's text"
+        )
     parser.add_argument("--freeze", action="store_true", help="keep the word vectors it starts from")
     parser.add_argument("--tokenization", choices=("spaces", "plain"), default="spaces")
     parser.add_argument("--vocabulary-size", type=int, default=10_000, help="cap on each side's word types")

@@ -137,9 +137,7 @@ def grid_files(name: str, data_dir: Path, runs: Path) -> dict[str, JointFiles]:
         }
     stems = {"train": "train", "valid": "val", "test": "test_2016_flickr"}
     files = {
-        split: JointFiles(
-            source=str(data_dir / name / f"{stem}.fr.gz"), target=str(data_dir / name / f"{stem}.en.gz")
-        )
+        split: JointFiles(source=str(data_dir / name / f"{stem}.fr.gz"), target=str(data_dir / name / f"{stem}.en.gz"))
         for split, stem in stems.items()
     }
     folder = runs / "alignment"

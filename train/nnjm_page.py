@@ -139,7 +139,11 @@ def page(found: dict[str, Any], pictures: list[str]) -> str:
             for cell, published in rows.items()
         ]
         lines.append("")
-    lines += ["Bootstrapping from Google's word2vec vectors (table 6, published 9.45): not measured; the vectors are not", "at hand.", ""]
+    lines += [
+        "Bootstrapping from Google's word2vec vectors (table 6, published 9.45): not measured; the vectors are not",
+        "at hand.",
+        "",
+    ]
     lines += ["## Does the paper's ordering hold?", ""]
     lines += [_row("lower in the paper", "than", *found), _row("---", "---", *["---"] * len(found))]
     lines += [_row(*pair, *(_ordering(results, *pair) for results in found.values())) for pair in PAIRS]

@@ -134,7 +134,8 @@ def affiliated(alignment, source_lengths, word):
     links = tf.strings.split(alignment)
     numbers = tf.strings.to_number(tf.strings.split(links.flat_values, "-").to_tensor("", shape=[None, 2]), tf.int64)
     source, target = (
-        links.with_flat_values(numbers[:, side]).to_tensor(NOWHERE) for side in (0, 1)  # [B, M]
+        links.with_flat_values(numbers[:, side]).to_tensor(NOWHERE)
+        for side in (0, 1)  # [B, M]
     )
     real = target < NOWHERE
     within = tf.reduce_all(~real | (source < source_lengths[:, None]))

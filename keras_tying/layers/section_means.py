@@ -73,7 +73,9 @@ class SectionMeans(keras.layers.Layer):
         lengths = ops.expand_dims(ops.maximum(ops.cast(lengths, "int32"), 1), -1)
         section = ops.where(places < lengths, places * self.sections // lengths, -1)
         section = ops.where(ids < self.stop_words, -1, section)
-        chosen = ops.equal(ops.expand_dims(section, 1), ops.reshape(ops.arange(self.sections, dtype="int32"), (1, -1, 1)))
+        chosen = ops.equal(
+            ops.expand_dims(section, 1), ops.reshape(ops.arange(self.sections, dtype="int32"), (1, -1, 1))
+        )
         chosen = ops.cast(chosen, "float32")
         return chosen / ops.maximum(ops.sum(chosen, -1, keepdims=True), 1)
 

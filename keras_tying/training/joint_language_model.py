@@ -45,22 +45,15 @@ class JointBatches(keras.utils.PyDataset):
         samples: The text.
         batch_size: Samples of a batch.
         seed: Decides the order, together with the epoch.
-        epoch: The epoch it begins in.
-        first_batch: The batch of that epoch it begins with.
     """
 
-    def __init__(self, model, samples: JointSamples, batch_size: int, seed: int, epoch: int = 0, first_batch: int = 0):
+    def __init__(self, model, samples: JointSamples, batch_size: int, seed: int):
         super().__init__()
         self.model = model
         self.samples = samples
         self.batch_size = batch_size
         self.seed = seed
-        self.epoch = epoch
-        self.first_batch = first_batch
-        self._order = self._shuffled()
-
-    def _shuffled(self) -> np.ndarray:
-        return np.random.default_rng([self.seed, self.epoch]).permutation(len(self.samples))
+        self.begin(0)
 
     def __len__(self):
         return len(self.samples) // self.batch_size - self.first_batch
@@ -70,9 +63,22 @@ class JointBatches(keras.utils.PyDataset):
         chosen = self._order[start : start + self.batch_size]
         return model_inputs(self.model, self.samples, chosen), self.samples.target_ids[chosen]
 
-    def on_epoch_end(self):
-        self.epoch, self.first_batch = self.epoch + 1, 0
-        self._order = self._shuffled()
+    def begin(self, epoch: int, first_batch: int = 0) -> None:
+        """Goes to a batch of an epoch, counted from 0, as if those before had been seen."""
+        self.epoch, self.first_batch = epoch, first_batch
+        self._order = np.random.default_rng([self.seed, epoch]).permutation(len(self.samples))
+
+
+class BeginEpoch(keras.callbacks.Callback):
+    """Tells batches which epoch it is: Keras calls their own `on_epoch_end` at other times too."""
+
+    def __init__(self, batches: JointBatches):
+        super().__init__()
+        self.batches = batches
+
+    def on_epoch_begin(self, epoch, logs=None):
+        if epoch != self.batches.epoch:
+            self.batches.begin(epoch)
 
 
 def model_inputs(model, samples: JointSamples, chosen: np.ndarray) -> dict[str, np.ndarray]:
@@ -127,8 +133,7 @@ def train_joint_language_model(
     batches = len(train) // schedule.batch_size
     if not batches:
         raise ValueError(
-            f"The training text needs at least {schedule.batch_size} target words for one batch. "
-            f"Received: {len(train)}"
+            f"The training text needs at least {schedule.batch_size} target words for one batch. Received: {len(train)}"
         )
     model.compile(
         ClippedSGD(schedule.learning_rate, schedule.clip_norm),
@@ -142,7 +147,9 @@ def train_joint_language_model(
     def rate(epoch: int, _: float) -> float:
         return halved_rate([logs["val_perplexity"] for logs in checkpoints.history], schedule.learning_rate)
 
+    order = JointBatches(model, train, schedule.batch_size, seed)
     callbacks = [
+        BeginEpoch(order),
         keras.callbacks.LearningRateScheduler(rate),
         StopOnNaN(),
         Validation(lambda: sample_perplexity(model, valid)),
@@ -155,7 +162,8 @@ def train_joint_language_model(
     ]
 
     def data(epoch: int, batch: int) -> dict:
-        return {"x": JointBatches(model, train, schedule.batch_size, seed, epoch, batch)}
+        order.begin(epoch, batch)
+        return {"x": order}
 
     fit_to_the_end(model, data, schedule.epochs, schedule.patience, checkpoints, callbacks)
     best.restore(model)

@@ -130,7 +130,9 @@ def test_model_trains_in_mixed_precision(model, rng):
 def test_joint_model_without_a_window_is_the_nnlm(rng):
     plain, joint = make(), make(window=3)
     window = 3 * D
-    values = {layer.path.split("/", 1)[-1]: array for layer, array in zip(plain.weights, plain.get_weights(), strict=True)}
+    values = {
+        layer.path.split("/", 1)[-1]: array for layer, array in zip(plain.weights, plain.get_weights(), strict=True)
+    }
     assert len(values) == len(plain.weights)
     for name in ("embedding", "output_embedding"):
         getattr(joint, name).set_weights(getattr(plain, name).get_weights())

@@ -66,11 +66,11 @@ def test_every_epoch_sees_each_sample_once_in_an_order_of_its_own(rng):
     samples = text(rng)
     batches = JointBatches(make(), samples, 8, seed=1)
     orders = []
-    for _ in range(2):
+    for epoch in range(2):
+        batches.begin(epoch)
         targets = np.concatenate([batches[i][1] for i in range(len(batches))])
         assert len(targets) == len(samples) // 8 * 8
         orders.append(batches._order)
-        batches.on_epoch_end()
     assert set(orders[0]) == set(orders[1]) == set(range(len(samples)))
     assert (orders[0] != orders[1]).any()
 
@@ -78,10 +78,18 @@ def test_every_epoch_sees_each_sample_once_in_an_order_of_its_own(rng):
 def test_batches_go_on_where_an_epoch_was_left(rng):
     model, samples = make(), text(rng)
     whole = JointBatches(model, samples, 8, seed=1)
-    whole.on_epoch_end()
-    rest = JointBatches(model, samples, 8, seed=1, epoch=1, first_batch=3)
+    whole.begin(1)
+    rest = JointBatches(model, samples, 8, seed=1)
+    rest.begin(1, first_batch=3)
     assert len(rest) == len(whole) - 3
     np.testing.assert_array_equal(rest[2][0]["window"], whole[5][0]["window"])
+
+
+def test_each_epoch_of_fit_has_its_own_order(tmp_path, rng, monkeypatch):
+    begun, begin = [], JointBatches.begin
+    monkeypatch.setattr(JointBatches, "begin", lambda self, *place: (begun.append(place), begin(self, *place)) and None)
+    train(tmp_path, text(rng), make(), epochs=3)
+    assert begun == [(0,), (0, 0), (1,), (2,)]
 
 
 class StopAfter(keras.callbacks.Callback):
