@@ -96,6 +96,7 @@ def main() -> None:
         "results": {name: compare(KIND, size, STEPS_A_TURN, rounds) for name, size in sizes.items()},
     }
     print(json.dumps(results, indent=2))
+    RESULTS.mkdir(exist_ok=True)
     write_atomically(RESULTS / "nnjm.json", (json.dumps(results, indent=2) + "\n").encode())
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from keras_tying.data.bitext import Bitext
 from keras_tying.files import write_atomically
 
-LONGEST = 1023
+LONGEST = 1024
 """Tokens of the longest sentence eflomal aligns."""
 
 

@@ -113,15 +113,13 @@ class Bitext:
 
     def _lines(self, paths: tuple[Path, ...]) -> Iterator[tuple[str, ...]]:
         """Lines of several files side by side."""
-        missing = object()
-        columns = islice(zip_longest(*map(read_lines, paths), fillvalue=missing), self.sentences)
+        columns = islice(zip_longest(*map(read_lines, paths)), self.sentences)
         for number, lines in enumerate(columns, start=1):
-            if missing in lines:
-                longest = next(path for path, line in zip(paths, lines, strict=True) if line is not missing)
-                ended = paths[lines.index(missing)]
+            if None in lines:
+                longest = next(path for path, line in zip(paths, lines, strict=True) if line is not None)
                 raise ValueError(
-                    f"{ended} ends before line {number}, where {longest} goes on. Expected a line a sentence "
-                    "in each file."
+                    f"{paths[lines.index(None)]} ends before line {number}, where {longest} goes on. Expected a line "
+                    "a sentence in each file."
                 )
             yield lines
 

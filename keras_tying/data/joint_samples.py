@@ -56,7 +56,8 @@ class JointSamples:
                 column.append(piece)
             source_length += len(source_ids)
             target_length += len(target_ids)
-        return cls(*map(np.concatenate, columns), source_end_id, target_end_id)
+        source, target, affiliations, first, last, target_first = (np.concatenate(column) for column in columns)
+        return cls(source, target, affiliations, first, last, target_first, source_end_id, target_end_id)
 
     def __len__(self) -> int:
         return len(self.target_ids)

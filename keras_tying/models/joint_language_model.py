@@ -1,5 +1,7 @@
 """A feed-forward language model that also sees the sentence being translated."""
 
+from typing import Any
+
 import keras
 import numpy as np
 from keras import ops
@@ -73,6 +75,11 @@ class JointLanguageModel(FusedOutputModel):
         Source Context; Devlin et al., Fast and Robust Neural Network Joint Models for Statistical
         Machine Translation.
     """
+
+    source_embedding: Any
+    section_means: Any
+    global_layer: Any
+    projection: Any
 
     def __init__(
         self,

@@ -87,7 +87,12 @@ def test_batches_go_on_where_an_epoch_was_left(rng):
 
 def test_each_epoch_of_fit_has_its_own_order(tmp_path, rng, monkeypatch):
     begun, begin = [], JointBatches.begin
-    monkeypatch.setattr(JointBatches, "begin", lambda self, *place: (begun.append(place), begin(self, *place)) and None)
+
+    def recorded(self, *place):
+        begun.append(place)
+        begin(self, *place)
+
+    monkeypatch.setattr(JointBatches, "begin", recorded)
     train(tmp_path, text(rng), make(), epochs=3)
     assert begun == [(0,), (0, 0), (1,), (2,)]
 
