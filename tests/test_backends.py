@@ -12,6 +12,7 @@ sys.modules["tensorflow"] = None  # importing it fails
 import keras, numpy as np
 import keras_tying as kt
 from keras_tying import training
+from keras_tying.training.joint_language_model import JointSchedule, train_joint_language_model
 
 keras.utils.set_random_seed(1)
 corpus = kt.data.load_corpus("embedded")
@@ -28,7 +29,17 @@ with tempfile.TemporaryDirectory() as folder:
     again = keras.saving.load_model(folder + "/model.keras")
 assert np.array_equal(again.score(ids[None, :9], ids[None, 1:10]), model.score(ids[None, :9], ids[None, 1:10]))
 assert again.generate([[0]], 5, seed=1).shape == (1, 5)
-print(json.dumps([[logs["perplexity"], logs["val_perplexity"]] for logs in progress.history]))
+history = [*progress.history]
+
+starts = np.arange(0, 2001, 10)
+samples = kt.data.JointSamples.join([(ids, starts, ids, starts, np.arange(2000))], 0, 0)
+model = kt.zoo.nnjm_global(200, 200, window=3, sections=2, sentence_length=12, global_units=8, tied=True)
+model.set_weights([rng.uniform(-0.1, 0.1, w.shape) for w in model.get_weights()])
+with tempfile.TemporaryDirectory() as folder:
+    schedule = JointSchedule(epochs=2)
+    progress = train_joint_language_model(model, samples, samples, vocabulary, schedule, training.Run(folder), seed=1)
+history += progress.history
+print(json.dumps([[logs["perplexity"], logs["val_perplexity"]] for logs in history]))
 """
 
 

@@ -66,3 +66,11 @@ def test_bad_arguments_are_named_and_nothing_is_made(tmp_path, run_python, argum
     assert process.returncode == 2
     assert message in process.stderr
     assert not (tmp_path / "run").exists()
+
+
+def test_arguments_of_the_model_are_checked_before_anything_is_made(tmp_path, bitext, run_python):
+    run = tmp_path / "run"
+    process = run_python("train/nnjm.py", *bitext, "--window", "4", "--run", run, check=False)
+    assert process.returncode == 2
+    assert "`window` must be odd" in process.stderr
+    assert not run.exists()

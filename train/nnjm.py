@@ -116,6 +116,8 @@ def started(arguments: argparse.Namespace) -> list[tuple[Run, JointRunSettings]]
             split: each.model_copy(update={"alignment": str(text.alignment)})
             for (split, each), text in zip(files.items(), aligned, strict=True)
         }
+    for model in arguments.models:  # named before anything is made
+        zoo.create_model(model, **sizes(model, 3, 3), **model_arguments(model, arguments))
     source, target = vocabularies(files["train"].bitext(settings.tokenization, settings.sentences), settings)
     runs = []
     for model in arguments.models:
@@ -206,13 +208,16 @@ def open_vocabularies(run: Run, settings: JointRunSettings) -> tuple[data.Vocabu
     return found[0], found[1]
 
 
+def sizes(model: str, source: int, target: int) -> dict[str, int]:
+    """Arguments of a zoo's function that depend on the vocabularies."""
+    return {"target_vocabulary_size": target, **({"source_vocabulary_size": source} if model in SOURCE else {})}
+
+
 def build_model(settings: JointRunSettings, source, target, samples: dict[str, data.JointSamples]) -> keras.Model:
-    sizes = {"target_vocabulary_size": len(target)}
-    if settings.model in SOURCE:
-        sizes["source_vocabulary_size"] = len(source)
+    arguments = {**sizes(settings.model, len(source), len(target)), **settings.arguments}
     if settings.model in GLOBAL:
-        sizes["sentence_length"] = min(samples["train"].longest_source, LONGEST_SENTENCE)
-    model = zoo.create_model(settings.model, **sizes, **settings.arguments)
+        arguments["sentence_length"] = min(samples["train"].longest_source, LONGEST_SENTENCE)
+    model = zoo.create_model(settings.model, **arguments)
     if settings.bootstrap:
         model.bootstrap(**keras.saving.load_model(Run.open(settings.bootstrap).model).word_vectors)
     for side, file, vocabulary in (
