@@ -1,10 +1,11 @@
 """What is compared: the same work done by this library, by stock Keras and by PyTorch.
 
 A contender is a function that takes a `Size`, sets everything up and returns a function that does the
-given number of steps. Each runs in a process of its own, so that one's threads and memory are not the
-other's.
+given number of steps and returns the seconds they took. Each runs in a process of its own, so that
+one's threads and memory are not the other's.
 """
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -32,7 +33,18 @@ class Size:
         return 3 * (self.layers * 16 * self.units**2 + 2 * self.units * self.vocabulary) * self.words
 
 
-Work = Callable[[int], None]
+Work = Callable[[int], float]
+
+
+def timed(function: Callable[[int], None]) -> Work:
+    """`function` as work: returns the seconds it took."""
+
+    def work(count: int) -> float:
+        start = time.perf_counter()
+        function(count)
+        return time.perf_counter() - start
+
+    return work
 
 
 def tokens(size: Size, count: int) -> tuple[np.ndarray, np.ndarray]:
@@ -69,8 +81,22 @@ def train_stock_keras(size: Size) -> Work:
 
 
 def _fit(model, size: Size) -> Work:
-    def work(count: int) -> None:
-        model.fit(*tokens(size, count), batch_size=size.batch, shuffle=False, verbose=0)
+    """Work done by `fit`, timed inside it: afterwards TensorFlow may take seconds to give its input threads up."""
+    import keras
+
+    class Stopwatch(keras.callbacks.Callback):
+        seconds = 0.0
+
+        def on_train_begin(self, logs=None):
+            self.start = time.perf_counter()
+
+        def on_train_end(self, logs=None):
+            self.seconds = time.perf_counter() - self.start
+
+    def work(count: int) -> float:
+        watch = Stopwatch()
+        model.fit(*tokens(size, count), batch_size=size.batch, shuffle=False, verbose=0, callbacks=[watch])
+        return watch.seconds
 
     return work
 
@@ -88,6 +114,7 @@ def train_pytorch(size: Size) -> Work:
         torch.nn.init.uniform_(parameter, -0.1, 0.1)
     optimizer = torch.optim.SGD(parameters, 1.0)
 
+    @timed
     def work(count: int) -> None:
         inputs, targets = (torch.from_numpy(array).long() for array in tokens(size, count))
         state = None
@@ -150,6 +177,7 @@ def _tensorflow_gradients(loss, size: Size) -> Work:
             value = loss(hidden, embeddings, targets)
         return value, tape.gradient(value, [hidden, embeddings])
 
+    @timed
     def work(count: int) -> None:
         for _ in range(count):
             gradients()[0].numpy()
@@ -166,6 +194,7 @@ def output_pytorch(size: Size) -> Work:
     for tensor in (hidden, embeddings):
         tensor.requires_grad_()
 
+    @timed
     def work(count: int) -> None:
         for _ in range(count):
             loss = functional.cross_entropy(functional.linear(hidden, embeddings), targets)
@@ -183,6 +212,7 @@ def evaluate_keras_tying(size: Size) -> Work:
 
     model = kt.models.LanguageModel(size.vocabulary, size.units, size.layers, tied=True)
 
+    @timed
     def work(count: int) -> None:
         ids = tokens(size, count)[0].reshape(-1)
         stream_perplexity(model, np.append(ids, [0] * size.batch), size.batch, steps=size.steps)
@@ -198,6 +228,7 @@ def evaluate_pytorch(size: Size) -> Work:
     lstm = torch.nn.LSTM(size.units, size.units, size.layers, batch_first=True)
     bias = torch.zeros(size.vocabulary)
 
+    @timed
     @torch.inference_mode()
     def work(count: int) -> None:
         inputs, targets = (torch.from_numpy(array).long() for array in tokens(size, count))

@@ -3,6 +3,18 @@
 import keras
 from keras import ops
 
+if keras.backend.backend() == "tensorflow":
+    from keras_tying.optimizers_tensorflow import descend, squared_norm
+else:
+
+    def squared_norm(gradient):
+        """Sum of the squares of all elements, float32."""
+        return ops.sum(ops.square(ops.cast(gradient, "float32")))
+
+    def descend(variable, gradient, rate):
+        """Subtracts `rate` times `gradient` from `variable`."""
+        variable.assign_sub(ops.cast(gradient, variable.dtype) * ops.cast(rate, variable.dtype))
+
 
 @keras.saving.register_keras_serializable("keras_tying")
 class ClippedSGD(keras.optimizers.SGD):
@@ -17,6 +29,9 @@ class ClippedSGD(keras.optimizers.SGD):
         clip_norm: Positive float, the largest global norm of an update divided by the learning rate.
         **kwargs: Further arguments of `keras.optimizers.SGD`, momentum excepted.
 
+    Raises:
+        ValueError: If `clip_norm` is not positive, or momentum is asked for.
+
     Reference:
         Pascanu, Mikolov and Bengio, On the Difficulty of Training Recurrent Neural Networks.
     """
@@ -24,6 +39,8 @@ class ClippedSGD(keras.optimizers.SGD):
     def __init__(self, learning_rate=1.0, clip_norm=5.0, name="clipped_sgd", **kwargs):
         if clip_norm <= 0:
             raise ValueError(f"`clip_norm` must be positive. Received: clip_norm={clip_norm}")
+        if kwargs.get("momentum") or kwargs.get("nesterov"):
+            raise ValueError(f"`ClippedSGD` has no momentum; use `keras.optimizers.SGD`. Received: {kwargs}")
         super().__init__(learning_rate=learning_rate, name=name, **kwargs)
         self.clip_norm = clip_norm
         self._cut = 1.0
@@ -38,13 +55,13 @@ class ClippedSGD(keras.optimizers.SGD):
         if trainable_variables is not None:
             self.build(trainable_variables)
         grads = list(grads)
-        norm = ops.sqrt(sum(ops.sum(ops.square(ops.cast(g, "float32"))) for g in grads if g is not None))
+        norm = ops.sqrt(sum(squared_norm(gradient) for gradient in grads if gradient is not None))
         self.gradient_norm.assign(norm)
         self._cut = self.clip_norm / ops.maximum(norm, self.clip_norm)
         super().apply(grads, trainable_variables)
 
     def update_step(self, gradient, variable, learning_rate):
-        super().update_step(gradient, variable, learning_rate * ops.cast(self._cut, variable.dtype))
+        descend(variable, gradient, ops.cast(learning_rate, "float32") * self._cut)
 
     def get_config(self):
         config = super().get_config()

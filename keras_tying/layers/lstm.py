@@ -1,25 +1,35 @@
 """The LSTM layer of Keras with a faster loop."""
 
 import keras
+from keras import ops
 
 
 @keras.saving.register_keras_serializable("keras_tying")
 class LSTM(keras.layers.LSTM):
-    """`keras.layers.LSTM`, several times faster to train on a CPU.
+    """`keras.layers.LSTM`, faster to train on a CPU.
 
     Same arguments, same weights, same results: weights load from and into the stock layer. What
     differs is how TensorFlow runs it on a CPU. The input projection of all steps is one matrix
-    product before the loop; the loop's gradient is written out, so going back it computes the gates'
+    product before the recurrence, whose gradient is written out: going back it computes the gates'
     gradients only, and the recurrent matrix's gradient is one product after it.
 
-    Layers with other activations than `tanh` and `sigmoid`, a mask, `unroll` or recurrent dropout, and
-    runs on a GPU (where cuDNN serves) take the path of the stock layer, as do the JAX and PyTorch
-    backends.
+    Layers with other activations than `tanh` and `sigmoid` or with `unroll`, and runs on a GPU (where
+    cuDNN serves unless there is recurrent dropout), take the path of the stock layer, as do the JAX
+    and PyTorch backends.
 
     With gates `i, f, g, o` and `z_t = x_t W + h_{t-1} R + b` split in four::
 
         c_t = sigmoid(z_f) * c_{t-1} + sigmoid(z_i) * tanh(z_g)
         h_t = sigmoid(z_o) * tanh(c_t)
+
+    With `dropout` and `recurrent_dropout`, a mask on `x_t` and one on `h_{t-1}` hold for all steps of
+    a window. The stock layer draws one mask for each gate where there is recurrent dropout (Gal and
+    Ghahramani); with `shared_dropout_masks` the gates share one (Inan et al.).
+
+    Args:
+        units: Integer `H`.
+        shared_dropout_masks: Boolean, whether the four gates see the same masks. Defaults to `False`.
+        **kwargs: The other arguments of `keras.layers.LSTM`.
 
     Example:
 
@@ -29,29 +39,57 @@ class LSTM(keras.layers.LSTM):
     >>> tuple(sequence.shape), tuple(hidden.shape)
     ((2, 5, 8), (2, 8))
 
-    Reference:
-        Hochreiter and Schmidhuber, Long Short-Term Memory, 1997.
+    References:
+        Hochreiter and Schmidhuber, Long Short-Term Memory, 1997. Gal and Ghahramani, A Theoretically
+        Grounded Application of Dropout in Recurrent Neural Networks, 2016. Inan, Khosravi and Socher,
+        Tying Word Vectors and Word Classifiers, appendix A.
     """
 
+    def __init__(self, units, *args, shared_dropout_masks=False, **kwargs):
+        super().__init__(units, *args, **kwargs)
+        self.shared_dropout_masks = shared_dropout_masks
+
     def inner_loop(self, sequences, initial_state, mask, training=False):
+        input_dropout, recurrent_dropout = self._masks(sequences, initial_state[0])
         fast_path = _fast_path()
-        if fast_path is None or not fast_path.applies(self, mask):
+        if fast_path is None or not fast_path.applies(self):
             return super().inner_loop(sequences, initial_state, mask, training=training)
-        if training and self.dropout:
-            sequences = sequences * self.cell.get_dropout_mask(sequences[:, 0])[:, None]
-        outputs, hidden, cell = fast_path.lstm_sequence(
+        mask = mask[0] if isinstance(mask, (list, tuple)) else mask
+        states, cell = fast_path.lstm_sequence(
             sequences,
-            *initial_state,
-            self.cell.kernel,
-            self.cell.recurrent_kernel,
-            self.cell.bias if self.use_bias else None,
+            initial_state,
+            (self.cell.kernel, self.cell.recurrent_kernel, self.cell.bias),
+            mask,
+            input_dropout if training else (),
+            recurrent_dropout if training else (),
             self.go_backwards,
         )
-        return hidden, outputs, [hidden, cell]
+        outputs = states if mask is None else self._masked_outputs(states, mask)
+        return outputs[:, -1], outputs, [states[:, -1], cell]
+
+    def _masks(self, sequences, hidden):
+        """Dropout masks of this window, for inputs and hidden states: a list of none, one or four each."""
+        drawn = self.cell.get_dropout_mask(sequences[:, 0]), self.cell.get_recurrent_dropout_mask(hidden)
+        masks = [[] if mask is None else mask if isinstance(mask, list) else [mask] for mask in drawn]
+        if self.shared_dropout_masks:
+            for mask in masks:
+                mask[:] = mask[:1] * len(mask)  # in the cell's own list: its path sees the same
+            return [mask[:1] for mask in masks]
+        return masks
+
+    def _masked_outputs(self, states, mask):
+        """What the stock layer puts out where a step is masked: the output before it, or zero."""
+        mask = ops.flip(mask, 1) if self.go_backwards else mask
+        if not self.zero_output_for_mask:
+            mask = ops.cumsum(ops.cast(mask, "int32"), axis=1) > 0
+        return ops.where(ops.expand_dims(mask, -1), states, 0)
+
+    def get_config(self):
+        return {**super().get_config(), "shared_dropout_masks": self.shared_dropout_masks}
 
 
 def _fast_path():
-    """The module with the faster loop, or `None` on backends that compile the loop themselves."""
+    """The module with the faster recurrence, or `None` on backends that compile the loop themselves."""
     if keras.backend.backend() != "tensorflow":
         return None
     from keras_tying.layers import lstm_tensorflow

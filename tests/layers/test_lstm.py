@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_tying.layers import LSTM
+from keras_tying.layers import LSTM, lstm, scan_tensorflow
 
 SHAPES = [(1, 1, 3, 2), (4, 7, 5, 6), (20, 12, 8, 16)]
 
@@ -26,6 +26,18 @@ def values_and_gradients(layer, inputs, state, **call):
     return outputs, tape.gradient(loss, sources)
 
 
+def assert_equal_to_stock(ours, stock, inputs, state=None, **call):
+    for layer in (ours, stock):
+        layer.build(inputs.shape)
+    stock.set_weights(ours.get_weights())
+    for mine, theirs in zip(
+        tf.nest.flatten(values_and_gradients(ours, inputs, state, **call)),
+        tf.nest.flatten(values_and_gradients(stock, inputs, state, **call)),
+        strict=True,
+    ):
+        np.testing.assert_allclose(mine, theirs, atol=1e-5, rtol=1e-5)
+
+
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("with_state", [True, False])
 @pytest.mark.parametrize("arguments", [{}, {"go_backwards": True}, {"use_bias": False}, {"return_sequences": False}])
@@ -33,38 +45,72 @@ def test_values_and_gradients_equal_those_of_the_stock_layer(rng, shape, with_st
     batch, steps, features, units = shape
     inputs = rng.normal(size=(batch, steps, features)).astype("float32")
     state = [rng.normal(size=(batch, units)).astype("float32") for _ in range(2)] if with_state else None
-    ours, stock = pair(units, **arguments)
-    ours.build(inputs.shape)
-    stock.build(inputs.shape)
-    stock.set_weights(ours.get_weights())
-    for mine, theirs in zip(
-        tf.nest.flatten(values_and_gradients(ours, inputs, state)),
-        tf.nest.flatten(values_and_gradients(stock, inputs, state)),
-        strict=True,
-    ):
-        np.testing.assert_allclose(mine, theirs, atol=1e-5, rtol=1e-5)
+    assert_equal_to_stock(*pair(units, **arguments), inputs, state)
 
 
-def test_masked_steps_are_skipped_as_in_the_stock_layer(rng):
+@pytest.mark.parametrize(
+    "arguments", [{}, {"go_backwards": True}, {"zero_output_for_mask": True}, {"return_sequences": False}]
+)
+def test_masked_steps_are_skipped_as_in_the_stock_layer(rng, arguments):
+    inputs = rng.normal(size=(4, 6, 4)).astype("float32")
+    state = [rng.normal(size=(4, 5)).astype("float32") for _ in range(2)]
+    mask = np.array([[1, 1, 1, 1, 1, 1], [0, 0, 1, 1, 0, 1], [1, 1, 0, 0, 0, 0], [0, 0, 0, 0, 0, 0]], bool)
+    assert_equal_to_stock(*pair(5, **arguments), inputs, state, mask=mask)
+
+
+def test_long_sequences_run_in_a_loop_to_the_same_results(rng, monkeypatch):
+    monkeypatch.setattr(scan_tensorflow, "UNROLLED_STEPS", 3)
     inputs = rng.normal(size=(3, 6, 4)).astype("float32")
-    mask = np.arange(6) < np.array([[6], [2], [4]])
-    ours, stock = pair(5)
-    ours.build(inputs.shape)
-    stock.build(inputs.shape)
-    stock.set_weights(ours.get_weights())
-    for mine, theirs in zip(
-        tf.nest.flatten(values_and_gradients(ours, inputs, None, mask=mask)),
-        tf.nest.flatten(values_and_gradients(stock, inputs, None, mask=mask)),
-        strict=True,
-    ):
-        np.testing.assert_allclose(mine, theirs, atol=1e-5, rtol=1e-5)
+    mask = rng.random((3, 6)) < 0.7
+    assert_equal_to_stock(*pair(5), inputs, mask=mask)
+    assert_equal_to_stock(*pair(5, dropout=0.5, recurrent_dropout=0.5, seed=1), inputs, training=True)
 
 
-def test_input_dropout_keeps_one_mask_for_all_steps():
-    layer = LSTM(4, dropout=0.5, return_sequences=True, seed=3)
-    inputs = np.ones((2, 1, 8), "float32")
-    np.testing.assert_allclose(layer(inputs, training=False), layer(inputs, training=False))
-    assert not np.allclose(layer(inputs, training=True), layer(inputs, training=False))
+@pytest.mark.parametrize("arguments", [{"recurrent_dropout": 0.5}, {"dropout": 0.3, "recurrent_dropout": 0.5}])
+def test_dropout_masks_are_those_of_the_stock_layer(rng, arguments):
+    inputs = rng.normal(size=(3, 6, 4)).astype("float32")
+    assert_equal_to_stock(*pair(5, seed=7, **arguments), inputs, training=True)
+
+
+def test_shared_dropout_masks_are_the_same_on_both_paths(rng, monkeypatch):
+    inputs = rng.normal(size=(3, 6, 4)).astype("float32")
+    fast, portable = (LSTM(5, dropout=0.5, recurrent_dropout=0.5, seed=7, shared_dropout_masks=True) for _ in range(2))
+    for layer in (fast, portable):
+        layer.build(inputs.shape)
+    portable.set_weights(fast.get_weights())
+    result = fast(inputs, training=True)
+    monkeypatch.setattr(lstm, "_fast_path", lambda: None)
+    np.testing.assert_allclose(result, portable(inputs, training=True), atol=1e-6)
+
+
+def test_shared_dropout_masks_drop_a_unit_for_all_gates(rng):
+    inputs = np.ones((1, 1, 200), "float32")
+    layer = LSTM(1, dropout=0.5, recurrent_dropout=0.1, shared_dropout_masks=True, seed=3)
+    layer.build(inputs.shape)
+    kernel = np.repeat(rng.normal(size=(200, 1)), 4, axis=1)  # all gates read the same numbers
+    layer.set_weights([kernel, np.zeros((1, 4)), np.zeros(4)])
+    z = kernel[:, 0] * _input_mask(layer, inputs)
+    gate = 1 / (1 + np.exp(-z.sum()))
+    np.testing.assert_allclose(layer(inputs, training=True), [[gate * np.tanh(gate * np.tanh(z.sum()))]], atol=1e-5)
+
+
+def _input_mask(layer, inputs):
+    """The mask the next call will draw."""
+    twin = LSTM.from_config(layer.get_config())
+    twin.build(inputs.shape)
+    return np.array(twin._masks(inputs, np.zeros((1, 1), "float32"))[0][0])[0]
+
+
+def test_input_dropout_keeps_one_mask_for_all_steps(rng):
+    layer = LSTM(4, dropout=0.5, seed=3)
+    step = rng.normal(size=(2, 1, 8)).astype("float32")
+    twin = LSTM.from_config(layer.get_config())
+    for each in (layer, twin):
+        each.build(step.shape)
+    twin.set_weights(layer.get_weights())
+    mask = np.array(LSTM.from_config(layer.get_config())._masks(step, None)[0][0])
+    steps = np.repeat(step, 5, axis=1)
+    np.testing.assert_allclose(layer(steps, training=True), twin(steps * mask[:, None]), atol=1e-6)
 
 
 def test_bidirectional_use(rng):

@@ -1,0 +1,68 @@
+"""TensorFlow: a step function over time-major sequences, as straight code or as a loop.
+
+Sequences of a known length up to `UNROLLED_STEPS` become straight code: an executor that enters no
+loop spends less time between the operations, and what a step leaves for the way back need not be
+stacked into one tensor. A sequence is then a list of `T` tensors `[B, ...]`, else one tensor `[T, B, ...]`.
+"""
+
+import tensorflow as tf
+
+UNROLLED_STEPS = 64
+
+
+def as_sequence(tensor):
+    """`tensor` `[T, B, ...]` in the form `scan` takes it."""
+    length = tensor.shape[0]
+    return tensor if length is None or length > UNROLLED_STEPS else tf.unstack(tensor)
+
+
+def as_tensor(sequence):
+    """A sequence as one tensor `[T, B, ...]`."""
+    return tf.stack(sequence) if isinstance(sequence, list) else sequence
+
+
+def delayed(sequence, first):
+    """The sequence one step later: `first`, then all of it but its last."""
+    if isinstance(sequence, list):
+        return [first, *sequence[:-1]]
+    return tf.concat([first[None], sequence[:-1]], 0)
+
+
+def scan(step, states, sequences, outputs, reverse=False):
+    """Applies `step` to each time step.
+
+    Args:
+        step: Takes states and the inputs of one time step, returns new states and outputs, tuples each.
+        states: Tensors `[B, ...]` before the first step.
+        sequences: What `as_sequence` gave or an earlier scan returned, all of one form.
+        outputs: Number of outputs of `step`; they have the type of the first state.
+        reverse: Whether time runs from the last step to the first.
+
+    Returns:
+        The last states, and a sequence for each output in the order of time.
+    """
+    run = _straight if isinstance(sequences[0], list) else _looped
+    return run(step, tuple(states), sequences, outputs, reverse)
+
+
+def _straight(step, states, sequences, outputs, reverse):
+    length = len(sequences[0])
+    written = [[None] * length for _ in range(outputs)]
+    for t in reversed(range(length)) if reverse else range(length):
+        states, results = step(states, [sequence[t] for sequence in sequences])
+        for sequence, result in zip(written, results, strict=True):
+            sequence[t] = result
+    return states, written
+
+
+def _looped(step, states, sequences, outputs, reverse):
+    length = tf.shape(sequences[0])[0]
+    arrays = tuple(tf.TensorArray(states[0].dtype, length) for _ in range(outputs))
+
+    def body(i, states, arrays):
+        t = length - 1 - i if reverse else i
+        states, results = step(states, [sequence[t] for sequence in sequences])
+        return i + 1, tuple(states), tuple(a.write(t, r) for a, r in zip(arrays, results, strict=True))
+
+    _, states, arrays = tf.while_loop(lambda i, *_: i < length, body, (0, states, arrays), maximum_iterations=length)
+    return states, [array.stack() for array in arrays]

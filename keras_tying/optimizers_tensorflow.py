@@ -1,0 +1,22 @@
+"""TensorFlow: a gradient is read once to be measured and once to be applied, and never copied."""
+
+import tensorflow as tf
+
+
+def squared_norm(gradient):
+    """Sum of the squares of all elements, float32."""
+    if isinstance(gradient, tf.IndexedSlices):
+        gradient = tf.convert_to_tensor(gradient)
+    return 2 * tf.nn.l2_loss(tf.cast(gradient, tf.float32))
+
+
+def descend(variable, gradient, rate):
+    """Subtracts `rate` times `gradient` from `variable`."""
+    variable = variable if isinstance(variable, tf.Variable) else variable.value
+    rate = tf.cast(rate, variable.dtype)
+    if isinstance(gradient, tf.IndexedSlices):
+        variable.scatter_sub(tf.IndexedSlices(tf.cast(gradient.values, variable.dtype) * rate, gradient.indices))
+    else:
+        tf.raw_ops.ResourceApplyGradientDescent(
+            var=variable.handle, alpha=rate, delta=tf.cast(gradient, variable.dtype)
+        )
