@@ -2,18 +2,28 @@
 
 from keras_tying.data.batching import Windows, windows
 from keras_tying.data.corpora import SPLITS, Corpus, load_corpus, load_files
-from keras_tying.data.text import END_OF_SENTENCE, UNKNOWN, tokenize
+from keras_tying.data.skip_gram import SkipGramBatches, ids_on_disk, word_counts
+from keras_tying.data.text import END_OF_SENTENCE, TOKENIZATIONS, UNKNOWN, file_tokens, tokenize
 from keras_tying.data.vocabulary import Vocabulary
+from keras_tying.data.word_vectors import load_word_vectors, save_word_vectors, words_alone
 
 __all__ = [
     "END_OF_SENTENCE",
     "SPLITS",
+    "TOKENIZATIONS",
     "UNKNOWN",
     "Corpus",
+    "SkipGramBatches",
     "Vocabulary",
     "Windows",
+    "file_tokens",
+    "ids_on_disk",
     "load_corpus",
     "load_files",
+    "load_word_vectors",
+    "save_word_vectors",
     "tokenize",
     "windows",
+    "word_counts",
+    "words_alone",
 ]

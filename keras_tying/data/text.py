@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from pathlib import Path
 
 END_OF_SENTENCE = "<eos>"
@@ -10,7 +11,10 @@ UNKNOWN = "<unk>"
 PUNCTUATION = r"([!-/:-@\[-`{-~])"
 """ASCII punctuation and symbols, in a form that both Python and TensorFlow's RE2 read alike."""
 
-TOKENIZATIONS = ("spaces", "plain")
+NOT_LETTERS = r"<unk>|[\x00-\x60\x7b-\x7f]"
+"""After lower-casing: unknown words, and all of ASCII but its letters; readable by both as well."""
+
+TOKENIZATIONS = ("spaces", "plain", "letters")
 
 
 def tokenize(line: str, tokenization: str) -> list[str]:
@@ -19,7 +23,8 @@ def tokenize(line: str, tokenization: str) -> list[str]:
     Args:
         line: Text without a line break.
         tokenization: `"spaces"` for text whose tokens stand apart already; `"plain"` for running
-            text, which is lower-cased and has ASCII punctuation set apart.
+            text, which is lower-cased and has ASCII punctuation set apart; `"letters"` for words
+            alone, in the manner of text8: lower-cased, ASCII other than letters taken for spaces.
 
     Example:
 
@@ -29,6 +34,8 @@ def tokenize(line: str, tokenization: str) -> list[str]:
     check_tokenization(tokenization)
     if tokenization == "plain":
         line = re.sub(PUNCTUATION, r" \1 ", line.lower())
+    elif tokenization == "letters":
+        line = re.sub(NOT_LETTERS, " ", line.lower())
     return line.split()
 
 
@@ -61,6 +68,11 @@ def read_lines(path: str | Path) -> Iterator[str]:
                     f"{path}, line {number}: expected UTF-8, received byte {line[error.start]:#04x} at "
                     f"position {error.start + 1}. Convert the file, for example with iconv."
                 ) from None
+
+
+def file_tokens(paths: Iterable[str | Path], tokenization: str) -> Iterator[str]:
+    """All tokens of files read one after another."""
+    return chain.from_iterable(tokens(read_lines(path), tokenization) for path in paths)
 
 
 def tokens(lines: Iterable[str], tokenization: str) -> Iterator[str]:

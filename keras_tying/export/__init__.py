@@ -1,5 +1,6 @@
 """Export: SavedModels that take and give text. Needs TensorFlow."""
 
 from keras_tying.export.language_model import export_language_model
+from keras_tying.export.skip_gram import export_skip_gram
 
-__all__ = ["export_language_model"]
+__all__ = ["export_language_model", "export_skip_gram"]

@@ -1,12 +1,12 @@
 """A language model as a SavedModel that takes and gives text."""
 
-import shutil
 from pathlib import Path
 
 import keras
 import tensorflow as tf
 
 from keras_tying.data import Vocabulary
+from keras_tying.export.saved_model import check_exportable, write_saved_model
 from keras_tying.export.text import TextInGraph
 from keras_tying.losses.output_layer import token_losses
 from keras_tying.models.sampling import candidate_scores
@@ -40,25 +40,13 @@ def export_language_model(
         ValueError: If model and vocabulary differ in size.
         RuntimeError: If Keras runs on another backend than TensorFlow.
     """
-    if keras.backend.backend() != "tensorflow":
-        raise RuntimeError(
-            "A SavedModel is written by the TensorFlow backend. Load the model with KERAS_BACKEND=tensorflow. "
-            f"Received: {keras.backend.backend()}"
-        )
-    if len(vocabulary) != model.vocabulary_size:
-        raise ValueError(f"The model has {model.vocabulary_size} words. Received: a vocabulary of {len(vocabulary)}.")
-    path = Path(path)
+    check_exportable(model, vocabulary)
     served = ServedLanguageModel(model, TextInGraph(vocabulary, tokenization))
     # Not keras.export.ExportArchive, which writes every variable twice.
     module = tf.Module()
     module.text = served.text
     module.parameters = [weight.value for weight in model.weights]
-    unfinished = path.with_name(f".{path.name}.unfinished")
-    shutil.rmtree(unfinished, ignore_errors=True)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    tf.saved_model.save(module, str(unfinished), signatures=served.endpoints())
-    shutil.rmtree(path, ignore_errors=True)
-    unfinished.replace(path)
+    write_saved_model(module, path, served.endpoints())
 
 
 class ServedLanguageModel:

@@ -1,5 +1,6 @@
 """Models: keras.Model subclasses assembled from the layers."""
 
 from keras_tying.models.language_model import LanguageModel
+from keras_tying.models.skip_gram import SkipGram
 
-__all__ = ["LanguageModel"]
+__all__ = ["LanguageModel", "SkipGram"]

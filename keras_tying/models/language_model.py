@@ -185,6 +185,12 @@ class LanguageModel(keras.Model):
         """What the fused losses need of the output embedding."""
         return OutputLayer(self.embedding.output_embeddings, self.embedding.bias, self.logit_soft_cap)
 
+    def embedding_matrices(self):
+        """The embeddings `[V, H]` by role: `input` and `output`, or `tied`."""
+        if self.tied:
+            return {"tied": self.embedding.embeddings}
+        return {"input": self.embedding.embeddings, "output": self.embedding.output_embeddings}
+
     # State carried from window to window
 
     def carry_state(self, batch_size):
