@@ -14,6 +14,8 @@ PUNCTUATION = r"([!-/:-@\[-`{-~])"
 NOT_LETTERS = r"<unk>|[\x00-\x60\x7b-\x7f]"
 """After lower-casing: unknown words, and all of ASCII but its letters; readable by both as well."""
 
+LONGEST_LINE = 2**20
+
 TOKENIZATIONS = ("spaces", "plain", "letters")
 
 
@@ -47,6 +49,8 @@ def check_tokenization(tokenization: str) -> None:
 def read_lines(path: str | Path) -> Iterator[str]:
     """Lines of a UTF-8 file, without their breaks.
 
+    Lines longer than a mebibyte, such as all of text8, are cut behind a space: the file need not fit into memory.
+
     Raises:
         FileNotFoundError: If there is no such file.
         IsADirectoryError: If `path` is a folder.
@@ -60,7 +64,11 @@ def read_lines(path: str | Path) -> Iterator[str]:
     if path.stat().st_size == 0:
         raise ValueError(f"The file {path} is empty. Expected at least one line of text.")
     with path.open("rb") as file:
-        for number, line in enumerate(file, start=1):
+        number, ended = 0, True
+        while line := file.readline(LONGEST_LINE):
+            while not line.endswith((b" ", b"\n")) and (byte := file.read(1)):
+                line += byte
+            number, ended = number + ended, line.endswith(b"\n")
             try:
                 yield line.decode("utf-8").rstrip("\r\n")
             except UnicodeDecodeError as error:

@@ -97,7 +97,9 @@ def train_skip_gram(
                 ((batch,) for batch in text.epoch(checkpoints.epoch, checkpoints.batch)),
                 initial_epoch=checkpoints.epoch,
                 epochs=checkpoints.epoch + 1,
+                steps_per_epoch=text.batches - checkpoints.batch,
                 callbacks=callbacks,
+                shuffle=False,
                 verbose=0,
             )
     return checkpoints
