@@ -60,7 +60,7 @@ def noise_distribution(counts: np.ndarray, power: float = 0.75) -> np.ndarray:
         Mikolov et al., Distributed Representations of Words and Phrases, section 2.2.
     """
     weights = counts.astype(float) ** power * (counts > 0)
-    return weights / weights.sum()
+    return weights / max(weights.sum(), 1)
 
 
 class SkipGramBatches:
@@ -137,7 +137,7 @@ class SkipGramBatches:
                 spans = [np.concatenate(both) for both in zip(waiting, spans, strict=True)]
             whole = len(spans[0]) // size * size
             for place in range(0, whole, size):
-                yield self._batch(*(array[place : place + size] for array in spans), rng)
+                yield self._batch(rng, *(array[place : place + size] for array in spans))
             waiting = [array[whole:] for array in spans]
 
     def _spans(self, ids: np.ndarray, rng: np.random.Generator) -> list[np.ndarray]:
@@ -154,7 +154,7 @@ class SkipGramBatches:
         context_lines = np.pad(lines, around, constant_values=-1)[places][order]
         return [contexts, context_lines]
 
-    def _batch(self, contexts, lines, rng: np.random.Generator) -> dict[str, np.ndarray]:
+    def _batch(self, rng: np.random.Generator, contexts: np.ndarray, lines: np.ndarray) -> dict[str, np.ndarray]:
         inner = slice(self.window, self.window + self.span)
         reach = rng.integers(1, self.window, (len(contexts), self.span, 1), np.int8, endpoint=True)
         near = (self._distance > 0) & (self._distance <= reach)

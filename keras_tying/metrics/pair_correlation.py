@@ -48,7 +48,9 @@ def pair_correlations(matrices: Mapping[str, np.ndarray]) -> dict[tuple[str, str
     rows = {name: unit_rows(matrix) for name, matrix in matrices.items()}
     centred, squares = {}, {}
     for name, matrix in rows.items():
-        counts = sum(np.bincount(levels, minlength=2 * STEPS + 1) for levels in _blocks(matrix))
+        counts = np.zeros(2 * STEPS + 1, np.int64)
+        for levels in _blocks(matrix):
+            counts += np.bincount(levels, minlength=len(counts))
         ranks = np.cumsum(counts) - (counts - 1) / 2
         centred[name] = ranks - (counts.sum() + 1) / 2
         squares[name] = float(counts @ centred[name] ** 2)

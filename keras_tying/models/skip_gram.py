@@ -9,7 +9,7 @@ if keras.backend.backend() == "tensorflow":
     from keras_tying.models.skip_gram_tensorflow import can_update_rows, row_train_step
 else:
 
-    def can_update_rows(model):
+    def can_update_rows(model: keras.Model) -> bool:
         return False
 
 
@@ -91,8 +91,6 @@ class SkipGram(keras.Model):
         )
 
     def build(self, input_shape=None):
-        if self.built:
-            return
         self.embedding.build()
         self.context_embedding.build()
         counts = {"shape": (self.vocabulary_size,), "initializer": "zeros", "trainable": False, "dtype": "float32"}

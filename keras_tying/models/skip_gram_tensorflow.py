@@ -12,7 +12,7 @@ import keras
 import tensorflow as tf
 
 
-def can_update_rows(model) -> bool:
+def can_update_rows(model: keras.Model) -> bool:
     """Whether the compiled optimizer does nothing but subtract the gradient times the learning rate."""
     optimizer = model.optimizer
     return (
@@ -27,7 +27,7 @@ def can_update_rows(model) -> bool:
 
 def row_train_step(model, data):
     """One step of SGD on a batch; the same update as Keras' own step, by rows."""
-    (inputs,) = data
+    inputs, _, _ = keras.utils.unpack_x_y_sample_weight(data)
     pairs = tf.cast(inputs["pairs"], tf.float32)  # [R, G, S, C]
     weights = model.negative_weights(inputs)  # [R, G, S, N]
     input_matrix = model.embedding.embeddings.value

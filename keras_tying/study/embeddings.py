@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 
 import keras
@@ -113,5 +114,5 @@ def updates_by_frequency(updates: np.ndarray, bins: int = 20) -> list[Update]:
     edges = np.unique(np.rint(np.geomspace(1, len(updates) + 1, bins + 1)).astype(int))
     return [
         Update(round(float(np.sqrt(low * (high - 1))), 1), round(float(np.mean(updates[low - 1 : high - 1])), 1))
-        for low, high in zip(edges[:-1], edges[1:], strict=True)
+        for low, high in pairwise(edges)
     ]

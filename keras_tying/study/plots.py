@@ -79,7 +79,7 @@ def _map(embeddings: Sequence[Embedding], queries: Sequence[str], near: int = 6)
         points = _plane(unit_rows(embedding.matrix[groups.reshape(-1)])).reshape(*groups.shape, 2)
         for place, (group, where) in enumerate(zip(groups, points, strict=True)):
             colour = COLOURS[place % len(COLOURS)]
-            axes.scatter(*where.T, s=5, color=colour)
+            axes.scatter(where[:, 0], where[:, 1], s=5, color=colour)
             for member, (word, point) in enumerate(zip(group, where, strict=True)):
                 weight = "bold" if member == 0 else "normal"
                 axes.annotate(embedding.words[word], point, fontsize=7, color=colour, weight=weight)
@@ -98,11 +98,9 @@ def _plane(rows: np.ndarray) -> np.ndarray:
 def _updates(embeddings: Sequence[Embedding]) -> Figure:
     figure = Figure(figsize=(6, 4.4), layout="constrained")
     axes = figure.subplots()
-    for embedding, colour in zip((e for e in embeddings if e.updates is not None), COLOURS, strict=False):
-        updates = updates_by_frequency(embedding.updates)
-        axes.loglog(
-            [u.rank for u in updates], [u.pairs for u in updates], "o-", ms=3, color=colour, label=embedding.label
-        )
+    counted = [(e.label, updates_by_frequency(e.updates)) for e in embeddings if e.updates is not None]
+    for (label, updates), colour in zip(counted, COLOURS, strict=False):
+        axes.loglog([u.rank for u in updates], [u.pairs for u in updates], "o-", ms=3, color=colour, label=label)
     axes.set_xlabel("place of the word by frequency")
     axes.set_ylabel("pairs that updated its row")
     axes.set_title("Updates of a word's row in training", fontsize=10)

@@ -7,6 +7,7 @@ import numpy as np
 from pydantic import Field
 
 from keras_tying.data import SkipGramBatches, Vocabulary, word_counts
+from keras_tying.data.skip_gram import noise_distribution
 from keras_tying.metrics import nearest_neighbours
 from keras_tying.tables import Table
 from keras_tying.training.callbacks import LearningRate, StopOnNaN
@@ -16,6 +17,11 @@ from keras_tying.training.language_model import STEPS_PER_CALL
 from keras_tying.training.progress import Progress
 from keras_tying.training.runs import Run
 from keras_tying.training.tensorboard import TensorBoardLog
+
+SPAN = 16
+SPANS_OF_A_GROUP = 8
+SPANS_OF_A_BATCH = 32
+LARGEST_STEP = 6.0
 
 
 class SkipGramSettings(Table):
@@ -73,7 +79,18 @@ def train_skip_gram(
         TrainingInterrupted: If SIGINT or SIGTERM asked to stop; a checkpoint is written.
     """
     counts = word_counts(ids, vocabulary)
-    text = SkipGramBatches(ids, counts, vocabulary.end_id, settings.window, settings.subsample, seed=settings.seed)
+    spans = spans_of_a_batch(counts, settings)
+    text = SkipGramBatches(
+        ids,
+        counts,
+        vocabulary.end_id,
+        settings.window,
+        settings.subsample,
+        SPAN,
+        spans=min(spans, SPANS_OF_A_GROUP),
+        groups=max(spans // SPANS_OF_A_GROUP, 1),
+        seed=settings.seed,
+    )
     model.compile(
         keras.optimizers.SGD(
             keras.optimizers.schedules.PolynomialDecay(
@@ -103,6 +120,21 @@ def train_skip_gram(
                 verbose=0,
             )
     return checkpoints
+
+
+def spans_of_a_batch(counts: np.ndarray, settings: SkipGramSettings) -> int:
+    """Spans whose updates may be summed, so that a batch does what word2vec's single updates do.
+
+    The most frequent word is drawn as a negative again and again within a batch. Its row moves by the sum,
+    and if learning rate times draws exceeds `LARGEST_STEP`, which small vocabularies reach soon, the row
+    overshoots and training diverges. So the batch is kept smaller for them.
+
+    Args:
+        counts: Occurrences `[V]`.
+        settings: Learning rate, negatives and window.
+    """
+    draws = settings.negatives * (settings.window + 1) * noise_distribution(counts).max()  # for each word of the text
+    return int(np.clip(LARGEST_STEP / (settings.learning_rate * draws * SPAN), 1, SPANS_OF_A_BATCH))
 
 
 def _neighbours(model: keras.Model, vocabulary: Vocabulary, words: int = 20, near: int = 8) -> str:
