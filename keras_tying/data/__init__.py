@@ -3,7 +3,7 @@
 from keras_tying.data.batching import Windows, windows
 from keras_tying.data.corpora import SPLITS, Corpus, load_corpus, load_files
 from keras_tying.data.skip_gram import SkipGramBatches, ids_on_disk, word_counts
-from keras_tying.data.text import END_OF_SENTENCE, TOKENIZATIONS, UNKNOWN, file_tokens, tokenize
+from keras_tying.data.text import END_OF_SENTENCE, TOKENIZATIONS, UNKNOWN, file_tokens, read_lines, tokenize
 from keras_tying.data.vocabulary import Vocabulary
 from keras_tying.data.word_vectors import load_word_vectors, save_word_vectors, words_alone
 
@@ -21,6 +21,7 @@ __all__ = [
     "load_corpus",
     "load_files",
     "load_word_vectors",
+    "read_lines",
     "save_word_vectors",
     "tokenize",
     "windows",
