@@ -100,3 +100,4 @@ def test_a_text_of_one_word_is_an_error_not_a_crash(tmp_path, run_python):
     process = run_python("train/word2vec.py", *arguments, check=False)
     assert process.returncode == 2
     assert "at least two different words. Received: 1" in process.stderr
+    assert not (tmp_path / "run").exists()

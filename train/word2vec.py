@@ -21,6 +21,7 @@ import keras
 import numpy as np
 
 from keras_tying import data, zoo
+from keras_tying.data.skip_gram import check_enough_words
 from keras_tying.tables import dump_table, load_table
 from keras_tying.training import (
     CAN_BE_RESUMED,
@@ -74,6 +75,7 @@ def started(arguments: argparse.Namespace) -> tuple[Run, SkipGramSettings]:
         given |= {"corpus": "files", "files": [str(file.resolve()) for file in arguments.train_file]}
     settings = SkipGramSettings.model_validate(given)
     vocabulary = data.Vocabulary.from_tokens(tokens(settings), minimum_count=settings.minimum_count)
+    check_enough_words(len(vocabulary) - 2)  # without <unk> and <eos>
     settings = settings.model_copy(
         update={"vocabulary_sha256": vocabulary.sha256, "command": reproducing_command(arguments)}
     )

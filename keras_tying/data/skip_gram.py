@@ -25,6 +25,15 @@ def ids_on_disk(tokens: Iterable[str], vocabulary: Vocabulary) -> np.ndarray:
         return np.memmap(file, np.int32, "r") if file.tell() else np.zeros(0, np.int32)
 
 
+def check_enough_words(number: int) -> None:
+    """Raises ValueError unless there are two different words, of which one can be a context of the other."""
+    if number < 2:
+        raise ValueError(
+            "Skip-gram learns from words beside other words: the text needs at least two different words. "
+            f"Received: {number}. Use more text or a smaller minimum count."
+        )
+
+
 def word_counts(ids: np.ndarray, vocabulary: Vocabulary) -> np.ndarray:
     """How often each word occurs, `int64 [V]`; 0 for `<unk>` and `<eos>`, which are no words."""
     counts = np.zeros(len(vocabulary), np.int64)
@@ -105,11 +114,7 @@ class SkipGramBatches:
     """
 
     def __init__(self, ids, counts, end_id, window=5, subsample=1e-3, span=16, spans=8, groups=4, seed=0):
-        if np.count_nonzero(counts) < 2:
-            raise ValueError(
-                "Skip-gram learns from words beside other words: the text needs at least two different words. "
-                f"Received: {np.count_nonzero(counts)}. Use more text or a smaller minimum count."
-            )
+        check_enough_words(int(np.count_nonzero(counts)))
         self.ids = ids
         self.end_id = end_id
         self.window = window
