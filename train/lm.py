@@ -131,16 +131,6 @@ def open_corpus(recipe: recipes.Recipe, files: dict[str, str] | None, data_dir: 
     return data.load_corpus(recipe.data.corpus, data_dir)
 
 
-def open_vocabulary(run: Run, settings: recipes.RunSettings) -> data.Vocabulary:
-    vocabulary = data.Vocabulary.load(run.vocabulary)
-    if vocabulary.sha256 != settings.vocabulary_sha256:
-        raise ValueError(
-            f"{run.vocabulary} is not the vocabulary this run was made with: expected SHA-256 "
-            f"{settings.vocabulary_sha256}, received {vocabulary.sha256}. Put the file back."
-        )
-    return vocabulary
-
-
 def build_model(recipe: recipes.Recipe, vocabulary: data.Vocabulary, **changes) -> keras.Model:
     arguments = {**recipe.model.arguments, **changes}
     return zoo.create_model(recipe.model.name, vocabulary_size=len(vocabulary), **arguments)
@@ -152,7 +142,7 @@ def build_model(recipe: recipes.Recipe, vocabulary: data.Vocabulary, **changes) 
 def train(run: Run, settings: recipes.RunSettings, arguments: argparse.Namespace) -> int:
     recipe = settings.recipe
     corpus = open_corpus(recipe, settings.files, settings.data_dir)
-    vocabulary = open_vocabulary(run, settings)
+    vocabulary = run.open_vocabulary(settings.vocabulary_sha256)
     ids = {split: vocabulary.encode(corpus.tokens(split)) for split in data.SPLITS}
     keras.utils.set_random_seed(settings.seed)
     model = build_model(recipe, vocabulary)
@@ -187,7 +177,7 @@ def evaluate(run: Run) -> int:
     if not run.model.exists():
         raise FileNotFoundError(f"{run.folder} has no trained model yet. Finish it with --resume {run.folder}")
     model = keras.saving.load_model(run.model)
-    vocabulary = open_vocabulary(run, settings)
+    vocabulary = run.open_vocabulary(settings.vocabulary_sha256)
     corpus = open_corpus(settings.recipe, settings.files, settings.data_dir)
     for split in ("valid", "test"):
         ids = vocabulary.encode(corpus.tokens(split))

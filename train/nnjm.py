@@ -225,7 +225,7 @@ def build_model(settings: JointRunSettings, source, target, samples: dict[str, d
         ("target", settings.target_vectors, target),
     ):
         if file:
-            model.bootstrap(**{side: data.read_word_vectors(file, vocabulary, model.embedding_size)})
+            model.bootstrap(**{side: data.vectors_for(vocabulary, file)})
     return model
 
 

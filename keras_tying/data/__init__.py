@@ -6,24 +6,34 @@ from keras_tying.data.batching import Windows, windows
 from keras_tying.data.bitext import Bitext
 from keras_tying.data.corpora import SPLITS, Corpus, load_corpus, load_files
 from keras_tying.data.joint_samples import JointSamples
-from keras_tying.data.text import END_OF_SENTENCE, UNKNOWN, tokenize
+from keras_tying.data.skip_gram import SkipGramBatches, ids_on_disk, word_counts
+from keras_tying.data.text import END_OF_SENTENCE, TOKENIZATIONS, UNKNOWN, file_tokens, read_lines, tokenize
 from keras_tying.data.vocabulary import Vocabulary
-from keras_tying.data.word_vectors import read_word_vectors
+from keras_tying.data.word_vectors import load_word_vectors, save_word_vectors, vectors_for, words_alone
 
 __all__ = [
     "END_OF_SENTENCE",
     "SPLITS",
+    "TOKENIZATIONS",
     "UNKNOWN",
     "Bitext",
     "Corpus",
     "JointSamples",
+    "SkipGramBatches",
     "Vocabulary",
     "Windows",
     "affiliate",
     "align",
+    "file_tokens",
+    "ids_on_disk",
     "load_corpus",
     "load_files",
-    "read_word_vectors",
+    "load_word_vectors",
+    "read_lines",
+    "save_word_vectors",
     "tokenize",
+    "vectors_for",
     "windows",
+    "word_counts",
+    "words_alone",
 ]

@@ -4,8 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-import pooch
-
+from keras_tying.data.downloads import find_file, unpack
 from keras_tying.data.embedded import python_reference
 from keras_tying.data.text import check_tokenization, read_lines, tokens
 
@@ -18,10 +17,13 @@ PTB_SHA256 = {
     "ptb.test.txt": "dd65dff31e70846b2a6030a87482edcd5d199130cdcfa1f3dccbb033728deee0",
 }
 
+TEXT8_ADDRESS = "http://mattmahoney.net/dc/"
+TEXT8_SHA256 = "a6640522afe85d1963ad56c05b0ede0a0c000dddc9671758a6cc09b7a38e5232"
+
 
 @dataclass(frozen=True)
 class Corpus:
-    """A text in three splits.
+    """A text in three splits, or one.
 
     Attributes:
         name: What results are reported under.
@@ -44,7 +46,8 @@ def load_corpus(name: str, data_dir: str | Path | None = None) -> Corpus:
 
     Args:
         name: `"embedded"`, the reference of the Python language that comes with Python, or `"ptb"`,
-            the Penn Treebank as processed by Mikolov.
+            the Penn Treebank as processed by Mikolov, or `"text8"`, the start of an English Wikipedia as
+            cleaned by Mahoney, which is all `train`.
         data_dir: Folder that holds the corpus's files. Default: they are downloaded and their
             SHA-256 is checked.
 
@@ -68,33 +71,15 @@ def _embedded(data_dir: Path | None) -> Corpus:
 
 
 def _ptb(data_dir: Path | None) -> Corpus:
-    files = {split: f"ptb.{split}.txt" for split in SPLITS}
-    if data_dir is None:
-        return Corpus("ptb", {split: _download(file) for split, file in files.items()})
-    if not data_dir.is_dir():
-        raise FileNotFoundError(f"There is no folder {data_dir}. Expected one with {sorted(files.values())}.")
-    return Corpus("ptb", {split: _checked(data_dir / file) for split, file in files.items()})
+    def find(file: str) -> Path:
+        return find_file(file, PTB_SHA256[file], PTB_ADDRESS, "ptb", data_dir)
+
+    return Corpus("ptb", {split: find(f"ptb.{split}.txt") for split in SPLITS})
 
 
-def _checked(path: Path) -> Path:
-    """`path`, if it is the published file."""
-    if path.is_file() and pooch.file_hash(str(path)) != PTB_SHA256[path.name]:
-        raise ValueError(
-            f"{path} is not the published file: its SHA-256 differs. To train on a text of your own, "
-            "name its files instead of the corpus."
-        )
-    return path
+def _text8(data_dir: Path | None) -> Corpus:
+    archive = find_file("text8.zip", TEXT8_SHA256, TEXT8_ADDRESS, "text8", data_dir)
+    return Corpus("text8", {"train": unpack(archive, "text8", "text8")})
 
 
-def _download(file: str) -> Path:
-    folder = Path(pooch.os_cache("keras_tying")) / "ptb"
-    try:
-        return Path(pooch.retrieve(PTB_ADDRESS + file, PTB_SHA256[file], fname=file, path=folder, progressbar=False))
-    except OSError as error:
-        raise ConnectionError(
-            f"{PTB_ADDRESS + file} could not be downloaded: {error}. Put {sorted(PTB_SHA256)} into a folder "
-            "and give that as the data folder."
-        ) from error
-
-
-CORPORA: dict[str, Callable[[Path | None], Corpus]] = {"embedded": _embedded, "ptb": _ptb}
+CORPORA: dict[str, Callable[[Path | None], Corpus]] = {"embedded": _embedded, "ptb": _ptb, "text8": _text8}

@@ -4,6 +4,9 @@ import gzip
 import re
 import zlib
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from io import BufferedReader
+from itertools import chain
 from pathlib import Path
 
 END_OF_SENTENCE = "<eos>"
@@ -12,7 +15,12 @@ UNKNOWN = "<unk>"
 PUNCTUATION = r"([!-/:-@\[-`{-~])"
 """ASCII punctuation and symbols, in a form that both Python and TensorFlow's RE2 read alike."""
 
-TOKENIZATIONS = ("spaces", "plain")
+NOT_LETTERS = r"<unk>|[\x00-\x60\x7b-\x7f]"
+"""After lower-casing: unknown words, and all of ASCII but its letters; readable by both as well."""
+
+LONGEST_LINE = 2**20
+
+TOKENIZATIONS = ("spaces", "plain", "letters")
 
 
 def tokenize(line: str, tokenization: str) -> list[str]:
@@ -21,7 +29,8 @@ def tokenize(line: str, tokenization: str) -> list[str]:
     Args:
         line: Text without a line break.
         tokenization: `"spaces"` for text whose tokens stand apart already; `"plain"` for running
-            text, which is lower-cased and has ASCII punctuation set apart.
+            text, which is lower-cased and has ASCII punctuation set apart; `"letters"` for words
+            alone, in the manner of text8: lower-cased, ASCII other than letters taken for spaces.
 
     Example:
 
@@ -31,6 +40,8 @@ def tokenize(line: str, tokenization: str) -> list[str]:
     check_tokenization(tokenization)
     if tokenization == "plain":
         line = re.sub(PUNCTUATION, r" \1 ", line.lower())
+    elif tokenization == "letters":
+        line = re.sub(NOT_LETTERS, " ", line.lower())
     return line.split()
 
 
@@ -41,6 +52,8 @@ def check_tokenization(tokenization: str) -> None:
 
 def read_lines(path: str | Path) -> Iterator[str]:
     """Lines of a UTF-8 file, gzipped if its name ends in `.gz`, without their breaks.
+
+    Lines longer than a mebibyte, such as all of text8, are cut behind a space: the file need not fit into memory.
 
     Raises:
         FileNotFoundError: If there is no such file.
@@ -55,26 +68,37 @@ def read_lines(path: str | Path) -> Iterator[str]:
         raise FileNotFoundError(f"There is no file {path}. Check the name or the folder given.")
     if path.stat().st_size == 0:
         raise ValueError(f"The file {path} is empty. Expected at least one line of text.")
-    for number, line in enumerate(_byte_lines(path), start=1):
-        try:
-            yield line.decode("utf-8").rstrip("\r\n")
-        except UnicodeDecodeError as error:
-            raise ValueError(
-                f"{path}, line {number}: expected UTF-8, received byte {line[error.start]:#04x} at "
-                f"position {error.start + 1}. Convert the file, for example with iconv."
-            ) from None
+    with _opened(path) as file:
+        number, ended = 0, True
+        while line := file.readline(LONGEST_LINE):
+            while not line.endswith((b" ", b"\n")) and (byte := file.read(1)):
+                line += byte
+            number, ended = number + ended, line.endswith(b"\n")
+            try:
+                yield line.decode("utf-8").rstrip("\r\n")
+            except UnicodeDecodeError as error:
+                raise ValueError(
+                    f"{path}, line {number}: expected UTF-8, received byte {line[error.start]:#04x} at "
+                    f"position {error.start + 1}. Convert the file, for example with iconv."
+                ) from None
 
 
-def _byte_lines(path: Path) -> Iterator[bytes]:
+@contextmanager
+def _opened(path: Path) -> Iterator[BufferedReader | gzip.GzipFile]:
     if path.suffix != ".gz":
         with path.open("rb") as file:
-            yield from file
+            yield file
         return
     try:
         with gzip.open(path, "rb") as file:
-            yield from file
+            yield file
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise ValueError(f"{path} is not a whole gzip file: {error}. Fetch or compress it anew.") from None
+
+
+def file_tokens(paths: Iterable[str | Path], tokenization: str) -> Iterator[str]:
+    """All tokens of files read one after another."""
+    return chain.from_iterable(tokens(read_lines(path), tokenization) for path in paths)
 
 
 def tokens(lines: Iterable[str], tokenization: str) -> Iterator[str]:

@@ -1,35 +1,107 @@
-"""Word vectors from text files, for the words of a vocabulary."""
+"""Word vectors in the text and binary formats of word2vec."""
 
 from pathlib import Path
 
 import numpy as np
 
-from keras_tying.data.text import read_lines
+from keras_tying.data.text import END_OF_SENTENCE, UNKNOWN
 from keras_tying.data.vocabulary import Vocabulary
+from keras_tying.files import write_atomically
+
+BINARY = ".bin"
 
 
-def read_word_vectors(path: str | Path, vocabulary: Vocabulary, size: int) -> np.ndarray:
-    """Reads vectors in word2vec's text format: a word and its numbers a line, perhaps after a line of counts.
+def words_alone(vocabulary: Vocabulary, matrix: np.ndarray) -> tuple[list[str], np.ndarray]:
+    """Words and embeddings without `<unk>` and `<eos>`, which are no words."""
+    kept = [i for i, word in enumerate(vocabulary.words) if word not in (UNKNOWN, END_OF_SENTENCE)]
+    return vocabulary.decode(kept), np.asarray(matrix, np.float32)[kept]
 
-    Args:
-        path: UTF-8 text, gzipped if its name ends in `.gz`.
-        vocabulary: Words whose vectors are kept.
-        size: Numbers a word.
 
-    Returns:
-        Float32 `[len(vocabulary), size]`; words that are not in the file have rows of NaN.
+def save_word_vectors(path: str | Path, words: list[str], matrix: np.ndarray) -> None:
+    """Writes vectors `[V, H]` and their words: binary if the file's name ends in `.bin`, else as text.
 
     Raises:
-        ValueError: If a line has another number of numbers; names file and line.
+        ValueError: If a word is empty or contains a space, which the formats cannot hold.
     """
-    vectors = np.full((len(vocabulary), size), np.nan, np.float32)
-    places = {word: place for place, word in enumerate(vocabulary.words)}
-    for number, line in enumerate(read_lines(path), start=1):
-        word, *values = line.split()
-        if number == 1 and len(values) == 1:
-            continue  # how many words there are, and their size
-        if len(values) != size:
-            raise ValueError(f"{path}, line {number}: expected a word and {size} numbers. Received: {len(values)}")
-        if word in places:
-            vectors[places[word]] = values
-    return vectors
+    bad = next((word for word in words if not word or any(c.isspace() for c in word)), None)
+    if bad is not None:
+        raise ValueError(f"A word in a word2vec file is not empty and has no space. Received: {bad!r}")
+    matrix = np.asarray(matrix, "<f4")
+    parts = [f"{len(words)} {matrix.shape[1]}\n".encode()]
+    for word, row in zip(words, matrix, strict=True):
+        if Path(path).suffix == BINARY:
+            parts.append(word.encode() + b" " + row.tobytes() + b"\n")
+        else:
+            parts.append(f"{word} {' '.join(map(repr, row.tolist()))}\n".encode())
+    write_atomically(path, b"".join(parts))
+
+
+def load_word_vectors(path: str | Path) -> tuple[list[str], np.ndarray]:
+    """Words and vectors `float32 [V, H]` of a word2vec file: binary if its name ends in `.bin`, else text.
+
+    Raises:
+        FileNotFoundError: If there is no such file.
+        ValueError: If the file is not of that format, or ends early.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise FileNotFoundError(f"There is no file {path}. Check the name.")
+    content = path.read_bytes()
+    head, _, body = content.partition(b"\n")
+    try:
+        count, width = map(int, head.split())
+    except ValueError:
+        raise ValueError(
+            f"{path}: expected the number of words and of dimensions in the first line. Received: {head[:60]!r}"
+        ) from None
+    read = _read_binary if path.suffix == BINARY else _read_text
+    try:
+        words, rows = read(body, count, width)
+    except (ValueError, IndexError, UnicodeDecodeError) as error:
+        raise ValueError(
+            f"{path}: expected {count} words of {width} dimensions in word2vec's "
+            f"{'binary' if path.suffix == BINARY else 'text'} format. Received: {error}"
+        ) from None
+    return words, np.array(rows, np.float32).reshape(count, width)
+
+
+def vectors_for(vocabulary: Vocabulary, path: str | Path) -> np.ndarray:
+    """Vectors of a word2vec file for the words of a vocabulary, `float32 [len(vocabulary), H]`; NaN where it has none.
+
+    Raises:
+        FileNotFoundError: If there is no such file.
+        ValueError: If the file is not of that format, or ends early.
+    """
+    words, matrix = load_word_vectors(path)
+    rows = {word: row for row, word in enumerate(words)}
+    found = np.full((len(vocabulary), matrix.shape[1]), np.nan, np.float32)
+    for place, word in enumerate(vocabulary.words):
+        if word in rows:
+            found[place] = matrix[rows[word]]
+    return found
+
+
+def _read_text(body: bytes, count: int, width: int) -> tuple[list[str], list]:
+    lines = body.decode().splitlines()
+    if len(lines) != count:
+        raise ValueError(f"{len(lines)} words")
+    words, rows = [], []
+    for number, line in enumerate(lines, start=2):
+        word, *values = line.split(" ")
+        if len(values) != width:
+            raise ValueError(f"{len(values)} dimensions in line {number}")
+        words.append(word)
+        rows.append([float(value) for value in values])
+    return words, rows
+
+
+def _read_binary(body: bytes, count: int, width: int) -> tuple[list[str], list]:
+    words, rows, place = [], [], 0
+    for _ in range(count):
+        space = body.index(b" ", place)
+        words.append(body[place:space].lstrip(b"\n").decode())
+        place = space + 1 + 4 * width
+        if place > len(body):
+            raise ValueError(f"an end within word {len(words)}")
+        rows.append(np.frombuffer(body, "<f4", width, space + 1))
+    return words, rows

@@ -6,7 +6,7 @@ import keras
 import tensorflow as tf
 
 from keras_tying.data import Vocabulary
-from keras_tying.export.saving import check_backend, save_signatures, trace
+from keras_tying.export.saving import check_exportable, save_signatures, trace
 from keras_tying.export.text import TextInGraph
 from keras_tying.losses.output_layer import token_losses
 from keras_tying.models.sampling import candidate_scores
@@ -40,9 +40,7 @@ def export_language_model(
         ValueError: If model and vocabulary differ in size.
         RuntimeError: If Keras runs on another backend than TensorFlow.
     """
-    check_backend()
-    if len(vocabulary) != model.vocabulary_size:
-        raise ValueError(f"The model has {model.vocabulary_size} words. Received: a vocabulary of {len(vocabulary)}.")
+    check_exportable(model, vocabulary)
     served = ServedLanguageModel(model, TextInGraph(vocabulary, tokenization))
     save_signatures(model, (served.text,), served.endpoints(), path)
 

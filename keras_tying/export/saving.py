@@ -6,6 +6,20 @@ from pathlib import Path
 import keras
 import tensorflow as tf
 
+from keras_tying.data import Vocabulary
+
+
+def check_exportable(model: keras.Model, vocabulary: Vocabulary) -> None:
+    """Checks that model and vocabulary belong together and Keras runs on TensorFlow.
+
+    Raises:
+        ValueError: If they differ in size.
+        RuntimeError: If Keras runs on another backend.
+    """
+    check_backend()
+    if len(vocabulary) != model.vocabulary_size:
+        raise ValueError(f"The model has {model.vocabulary_size} words. Received: a vocabulary of {len(vocabulary)}.")
+
 
 def check_backend() -> None:
     """Raises RuntimeError unless Keras runs on TensorFlow."""
@@ -34,10 +48,15 @@ def save_signatures(model: keras.Model, texts: tuple, signatures: dict, path: st
         signatures: Traced functions by name.
         path: Folder to make; replaced if it is there.
     """
-    path = Path(path)
     module = tf.Module()
     module.texts = texts
     module.parameters = [weight.value for weight in model.weights]
+    write_saved_model(module, signatures, path)
+
+
+def write_saved_model(module: tf.Module, signatures: dict, path: str | Path) -> None:
+    """Writes a module whole, in place of what was there."""
+    path = Path(path)
     unfinished = path.with_name(f".{path.name}.unfinished")
     shutil.rmtree(unfinished, ignore_errors=True)
     path.parent.mkdir(parents=True, exist_ok=True)

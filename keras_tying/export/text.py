@@ -3,7 +3,7 @@
 import tensorflow as tf
 
 from keras_tying.data import Vocabulary
-from keras_tying.data.text import PUNCTUATION, check_tokenization
+from keras_tying.data.text import NOT_LETTERS, PUNCTUATION, check_tokenization
 
 
 class TextInGraph(tf.Module):
@@ -31,6 +31,9 @@ class TextInGraph(tf.Module):
         if self.tokenization == "plain":
             sentences = tf.strings.lower(sentences, encoding="utf-8")
             sentences = tf.strings.regex_replace(sentences, PUNCTUATION, r" \1 ")
+        elif self.tokenization == "letters":
+            sentences = tf.strings.lower(sentences, encoding="utf-8")
+            sentences = tf.strings.regex_replace(sentences, NOT_LETTERS, " ")
         return self.table.lookup(tf.strings.split(sentences))
 
     def decode(self, ids: tf.Tensor) -> tf.Tensor:

@@ -1,5 +1,15 @@
 """Metrics: what the published tables are measured in."""
 
+from keras_tying.metrics.neighbours import nearest_neighbours, unit_rows
+from keras_tying.metrics.pair_correlation import pair_correlations
 from keras_tying.metrics.perplexity import Perplexity
+from keras_tying.metrics.word_similarity import WordSimilarity, word_similarity
 
-__all__ = ["Perplexity"]
+__all__ = [
+    "Perplexity",
+    "WordSimilarity",
+    "nearest_neighbours",
+    "pair_correlations",
+    "unit_rows",
+    "word_similarity",
+]

@@ -2,5 +2,6 @@
 
 from keras_tying.models.joint_language_model import JointLanguageModel
 from keras_tying.models.language_model import LanguageModel
+from keras_tying.models.skip_gram import SkipGram
 
-__all__ = ["JointLanguageModel", "LanguageModel"]
+__all__ = ["JointLanguageModel", "LanguageModel", "SkipGram"]

@@ -175,6 +175,12 @@ class LanguageModel(FusedOutputModel):
         hidden = self.dropouts[-1](hidden, training=training)
         return (hidden if self.projection is None else self.projection(hidden)), new_states
 
+    def embedding_matrices(self):
+        """The embeddings `[V, H]` by role: `input` and `output`, or `tied`."""
+        if self.tied:
+            return {"tied": self.embedding.embeddings}
+        return {"input": self.embedding.embeddings, "output": self.embedding.output_embeddings}
+
     # State carried from window to window
 
     def carry_state(self, batch_size):

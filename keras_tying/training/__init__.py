@@ -5,15 +5,18 @@ from keras_tying.training.checkpointing import CAN_BE_RESUMED, Checkpoints, Trai
 from keras_tying.training.evaluation import stream_perplexity
 from keras_tying.training.language_model import Schedule, train_language_model
 from keras_tying.training.runs import Run, environment
+from keras_tying.training.skip_gram import SkipGramSettings, train_skip_gram
 
 __all__ = [
     "CAN_BE_RESUMED",
     "Checkpoints",
     "Run",
     "Schedule",
+    "SkipGramSettings",
     "TrainingDiverged",
     "TrainingInterrupted",
     "environment",
     "stream_perplexity",
     "train_language_model",
+    "train_skip_gram",
 ]

@@ -52,6 +52,13 @@ class StopWhenStalled(keras.callbacks.Callback):
         self.model.stop_training = stalled(self.history, self.patience)
 
 
+class LearningRate(keras.callbacks.Callback):
+    """Adds the learning rate an epoch ends with to its logs."""
+
+    def on_epoch_end(self, epoch, logs=None):
+        logs["learning_rate"] = float(self.model.optimizer.learning_rate)
+
+
 class GradientNorm(keras.callbacks.Callback):
     """Adds the norm of the last gradient, before clipping, to each epoch's logs."""
 

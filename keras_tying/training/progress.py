@@ -6,11 +6,17 @@ from collections.abc import Callable
 import keras
 from tqdm import tqdm
 
+MEASURES = {
+    "perplexity": "perplexity: train",
+    "val_perplexity": "validation",
+    "pair_loss": "loss of a pair",
+}
+
 
 class Progress(keras.callbacks.Callback):
-    """A bar with words a second, loss, perplexity and time left, and a line for each epoch.
+    """A bar with words a second, losses and time left, and a line for each epoch.
 
-    Stands after `Validation`, whose result the line shows; adds `words_per_second` to the epoch's logs.
+    Stands after the callbacks whose results the line shows; adds `words_per_second` to the epoch's logs.
 
     Args:
         epochs: Epochs of the whole run.
@@ -44,15 +50,17 @@ class Progress(keras.callbacks.Callback):
         batches = min(batch + 1, self.batches - self._start)  # the last call of several steps counts too many
         words = batches * self.words_per_batch
         self._rate = words / (time.monotonic() - self._time)
-        self._bar.set_postfix_str(f"loss {logs['loss']:.2f}, perplexity {logs['perplexity']:.1f}", refresh=False)
+        self._bar.set_postfix_str(
+            ", ".join(f"{name} {logs[name]:.2f}" for name in MEASURES if name in logs), refresh=False
+        )
         self._bar.update(self._start * self.words_per_batch + words - self._bar.n)
 
     def on_epoch_end(self, epoch, logs=None):
         self._bar.close()
         logs["words_per_second"] = self._rate
+        figures = "  ".join(f"{label} {logs[name]:8.2f}" for name, label in MEASURES.items() if name in logs)
         print(
-            f"epoch {epoch + 1:2}/{self.epochs}  perplexity: train {logs['perplexity']:8.2f}, "
-            f"validation {logs['val_perplexity']:8.2f}  learning rate {logs['learning_rate']:.4g}  "
+            f"epoch {epoch + 1:2}/{self.epochs}  {figures}  learning rate {logs['learning_rate']:.4g}  "
             f"{self._rate:,.0f} words/s",
             flush=True,
         )

@@ -9,6 +9,7 @@ from typing import Any
 
 import keras
 
+from keras_tying.data import Vocabulary
 from keras_tying.files import write_atomically
 
 
@@ -50,6 +51,20 @@ class Run:
         if not run.config.is_file():
             raise FileNotFoundError(f"{run.folder} is not a run: there is no {run.config.name} in it.")
         return run
+
+    def open_vocabulary(self, sha256: str) -> Vocabulary:
+        """The vocabulary in the folder, if it is the one the run was made with.
+
+        Raises:
+            ValueError: If its SHA-256 is another.
+        """
+        vocabulary = Vocabulary.load(self.vocabulary)
+        if vocabulary.sha256 != sha256:
+            raise ValueError(
+                f"{self.vocabulary} is not the vocabulary this run was made with: expected SHA-256 "
+                f"{sha256}, received {vocabulary.sha256}. Put the file back."
+            )
+        return vocabulary
 
     @property
     def config(self) -> Path:

@@ -15,6 +15,7 @@ from tensorboard.summary.writer.event_file_writer import EventFileWriter
 SCALARS = {
     "perplexity": "perplexity/train",
     "val_perplexity": "perplexity/validation",
+    "pair_loss": "loss of a pair",
     "learning_rate": "training/learning rate",
     "gradient_norm": "training/gradient norm",
     "words_per_second": "training/words a second",
@@ -22,21 +23,23 @@ SCALARS = {
 
 
 class TensorBoardLog(keras.callbacks.Callback):
-    """Scalars and sample text of each epoch, and the embeddings with their words.
+    """Scalars and a text of each epoch, and the embeddings with their words.
 
     Writes event files without TensorFlow, so it serves every backend.
 
     Args:
         folder: The log folder.
         words: The vocabulary, in order of ids.
-        sample: Returns text the model generates, called after each epoch.
+        sample: Returns a text that shows what the model has learned, called after each epoch.
+        sample_title: What that text is.
     """
 
-    def __init__(self, folder: Path, words: list[str], sample: Callable[[], str]):
+    def __init__(self, folder: Path, words: list[str], sample: Callable[[], str], sample_title: str = "generated text"):
         super().__init__()
         self.folder = folder
         self.words = words
         self.sample = sample
+        self.sample_title = sample_title
 
     def on_train_begin(self, logs=None):
         self._writer = EventFileWriter(str(self.folder))
@@ -45,7 +48,7 @@ class TensorBoardLog(keras.callbacks.Callback):
         for name, tag in SCALARS.items():
             if name in logs:
                 self._write(epoch + 1, scalar_pb(tag, float(logs[name])))
-        self._write(epoch + 1, text_pb("generated text", self.sample()))
+        self._write(epoch + 1, text_pb(self.sample_title, self.sample()))
         self._writer.flush()
         write_projector(self.folder, keras.ops.convert_to_numpy(self.model.embedding.embeddings), self.words)
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from keras_tying.data import Bitext, Vocabulary, affiliate, align, read_word_vectors
+from keras_tying.data import Bitext, Vocabulary, affiliate, align
 
 SOURCE = ["a b c", "d", "", "a b c d"]
 TARGET = ["x y", "x y z", "x", ""]
@@ -173,17 +173,6 @@ def test_without_the_aligner_the_extra_is_named(write, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "eflomal", None)
     with pytest.raises(ModuleNotFoundError, match=r"pip install keras-tying\[align\]"):
         align([write()], tmp_path / "links")
-
-
-def test_word_vectors_of_unknown_words_are_missing(tmp_path):
-    path = tmp_path / "vectors.txt"
-    path.write_text("2 3\na 1 2 3\ntulip 4 5 6\n")
-    vectors = read_word_vectors(path, Vocabulary(["a", "b", "<unk>", "<eos>"]), 3)
-    np.testing.assert_array_equal(vectors[0], [1, 2, 3])
-    assert np.isnan(vectors[1:]).all()
-    path.write_text("2 3\na 1 2\n")
-    with pytest.raises(ValueError, match=r"vectors.txt, line 2: expected a word and 3 numbers. Received: 2"):
-        read_word_vectors(path, Vocabulary(["a", "<unk>", "<eos>"]), 3)
 
 
 def test_real_bitext_has_a_source_word_for_every_target_word():

@@ -1,0 +1,53 @@
+"""Files that are fetched once, checked and kept."""
+
+import zipfile
+from pathlib import Path
+
+import pooch
+
+
+def download(address: str, sha256: str, folder: str) -> Path:
+    """The file at `address`, from the cache's `folder` or, the first time, from the network.
+
+    Raises:
+        ValueError: If the file received is not the one with that SHA-256.
+        ConnectionError: If it cannot be downloaded.
+    """
+    kept = Path(pooch.os_cache("keras_tying")) / folder
+    name = address.rpartition("/")[2]
+    try:
+        return Path(pooch.retrieve(address, sha256, fname=name, path=kept, progressbar=False))
+    except OSError as error:
+        raise ConnectionError(
+            f"{address} could not be downloaded: {error}. Put {name} into a folder and give that as the data folder."
+        ) from error
+
+
+def find_file(name: str, sha256: str, address: str, folder: str, data_dir: Path | None) -> Path:
+    """A published file: from `data_dir` if that is given, else downloaded into the cache's `folder`.
+
+    Raises:
+        FileNotFoundError: If there is no such folder.
+        ValueError: If the file is not the published one.
+        ConnectionError: If it cannot be downloaded.
+    """
+    if data_dir is None:
+        return download(address + name, sha256, folder)
+    if not data_dir.is_dir():
+        raise FileNotFoundError(f"There is no folder {data_dir}. Expected one with {name}.")
+    path = data_dir / name
+    if path.is_file() and pooch.file_hash(str(path)) != sha256:
+        raise ValueError(
+            f"{path} is not the published file: its SHA-256 differs. To use a text of your own, "
+            "name its files instead of the corpus."
+        )
+    return path
+
+
+def unpack(archive: Path, member: str, folder: str) -> Path:
+    """A file of a zip archive, unpacked into the cache's `folder` the first time."""
+    kept = Path(pooch.os_cache("keras_tying")) / folder / member
+    with zipfile.ZipFile(archive) as files:
+        if not kept.is_file() or kept.stat().st_size != files.getinfo(member).file_size:
+            files.extract(member, kept.parent)
+    return kept

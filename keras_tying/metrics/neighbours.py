@@ -1,0 +1,35 @@
+"""Words near other words."""
+
+import numpy as np
+
+
+def unit_rows(matrix: np.ndarray) -> np.ndarray:
+    """`matrix` `[V, H]` with each row at length 1; rows of zeros stay."""
+    matrix = np.asarray(matrix, np.float32)
+    lengths = np.linalg.norm(matrix, axis=1, keepdims=True)
+    return matrix / np.where(lengths > 0, lengths, 1)
+
+
+def nearest_neighbours(matrix: np.ndarray, ids: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+    """The `k` words of largest cosine to each given word, the word itself excepted.
+
+    Args:
+        matrix: Embeddings `[V, H]`.
+        ids: Words `[N]`.
+        k: Integer; at most `V - 1` are returned.
+
+    Returns:
+        Ids `[N, k]`, nearest first, and their cosines `[N, k]`.
+
+    Example:
+
+    >>> ids, cosines = nearest_neighbours(np.array([[1, 0], [2, 1], [0, 3]]), np.array([0]), 1)
+    >>> ids.tolist(), cosines.round(3).tolist()
+    ([[1]], [[0.894]])
+    """
+    rows = unit_rows(matrix)
+    ids = np.asarray(ids)
+    cosines = rows[ids] @ rows.T
+    cosines[np.arange(len(ids)), ids] = -np.inf
+    nearest = np.argsort(-cosines, axis=1, kind="stable")[:, : min(k, len(rows) - 1)]
+    return nearest, np.take_along_axis(cosines, nearest, axis=1)

@@ -1,0 +1,65 @@
+"""How well distances between embeddings agree with human judgement."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.stats import spearmanr
+
+from keras_tying.metrics.neighbours import unit_rows
+
+
+@dataclass(frozen=True)
+class WordSimilarity:
+    """What embeddings score on one set.
+
+    Attributes:
+        spearman: Rank correlation of cosines with human scores; `None` where it is not defined: fewer
+            than two pairs are covered, or all their cosines or scores are equal.
+        covered: Pairs of which both words are in the vocabulary; the others are left out.
+        pairs: All pairs of the set.
+        cosines: Cosines of the covered pairs.
+        scores: Human scores of the covered pairs.
+    """
+
+    spearman: float | None
+    covered: int
+    pairs: int
+    cosines: np.ndarray
+    scores: np.ndarray
+
+
+def word_similarity(
+    matrix: np.ndarray, ids: Mapping[str, int], pairs: Sequence[tuple[str, str]], scores: Sequence[float]
+) -> WordSimilarity:
+    """Spearman's correlation between cosines of embeddings and human scores.
+
+    A word that is not in the vocabulary as it is written is looked up in lower case.
+
+    Args:
+        matrix: Embeddings `[V, H]`.
+        ids: Places of the words in the matrix.
+        pairs: Pairs of words.
+        scores: Their human scores.
+
+    Example:
+
+    >>> matrix = np.array([[1.0, 0.0], [1.0, 0.2], [0.0, 1.0]])
+    >>> ids = {"cup": 0, "mug": 1, "moon": 2}
+    >>> result = word_similarity(matrix, ids, [("cup", "mug"), ("cup", "moon"), ("cup", "sun")], [9, 1, 1])
+    >>> round(result.spearman, 3), result.covered, result.pairs
+    (1.0, 2, 3)
+
+    Reference:
+        Press and Wolf, Using the Output Embedding to Improve Language Models, section 4.1.
+    """
+    found = [tuple(ids.get(word, ids.get(word.lower(), -1)) for word in pair) for pair in pairs]
+    covered = [i for i, both in enumerate(found) if min(both) >= 0]
+    places = np.array([found[i] for i in covered], int).reshape(-1, 2)
+    rows = unit_rows(np.asarray(matrix)[np.unique(places)]) if len(places) else np.zeros((0, 1))
+    first, second = np.searchsorted(np.unique(places), places.T)
+    cosines = np.sum(rows[first] * rows[second], axis=1)
+    human = np.array([scores[i] for i in covered], float)
+    varied = len(covered) > 1 and np.ptp(cosines) > 0 and np.ptp(human) > 0
+    spearman = float(spearmanr(cosines, human).statistic) if varied else None
+    return WordSimilarity(spearman, len(covered), len(pairs), cosines, human)

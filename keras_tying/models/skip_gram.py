@@ -1,0 +1,166 @@
+"""Skip-gram with negative sampling, untied or tied."""
+
+import keras
+from keras import ops
+
+from keras_tying.layers import TiedEmbedding
+
+if keras.backend.backend() == "tensorflow":
+    from keras_tying.models.skip_gram_tensorflow import can_update_rows, row_train_step
+else:
+
+    def can_update_rows(model: keras.Model) -> bool:
+        return False
+
+
+@keras.saving.register_keras_serializable("keras_tying")
+class SkipGram(keras.Model):
+    """Skip-gram: a word's input embedding predicts the words around it against words drawn at random.
+
+    With the input embedding `u` of a centre word, the output embedding `v` of a context word and those
+    of `k` negatives `n`, the loss of a pair is
+
+        -log sigmoid(v . u) - sum over n of log sigmoid(-v_n . u)
+
+    where a negative that is the context word itself is left out. When tied, `v` and `u` are rows of
+    one matrix. The loss of a batch is the sum over its pairs, so that the learning rate means what it
+    means in word2vec, where every pair is an update of its own.
+
+    A group of pairs shares `N` negatives. Each counts `k / N` times for each pair, which is in expectation
+    what `k` negatives of its own would be; the scores are one matrix product. `centres`, `contexts` and
+    `pairs` with `G = S = C = 1` are plain (centre, context) pairs, each with negatives of its own.
+
+    Compiled with plain `keras.optimizers.SGD`, TensorFlow updates only the rows that occur in a batch;
+    any other optimizer or backend computes the gradient of the whole matrices.
+
+    Args:
+        vocabulary_size: Integer `V`.
+        units: Integer `H`, the size of the embeddings.
+        tied: Boolean, whether input and output embeddings are one variable. Defaults to `False`.
+        negatives: Integer `k`, negatives a pair. Defaults to 5.
+        **kwargs: `name`, `dtype`, `trainable`.
+
+    Call arguments:
+        inputs: Dictionary as `keras_tying.data.SkipGramBatches` gives: `centres` `[R, G, S]`,
+            `contexts` `[R, G, C]`, and for training `negatives` `[R, N]` and `pairs` `[R, G, S, C]`.
+
+    Output shape:
+        Scores `v . u` of the contexts, `[R, G, S, C]`.
+
+    Attributes:
+        input_updates: How many pairs have updated each word in the role of the centre, `[V]`.
+        output_updates: How many pairs have updated each word as context or negative, `[V]`.
+
+    Example:
+
+    >>> import keras, numpy as np, keras_tying as kt
+    >>> model = kt.models.SkipGram(1000, 50, tied=True)
+    >>> model.compile(keras.optimizers.SGD(0.025))
+    >>> centres, contexts = np.array([3, 14]), np.array([15, 92])
+    >>> pairs = {"centres": centres.reshape(2, 1, 1), "contexts": contexts.reshape(2, 1, 1)}
+    >>> tuple(model(pairs).shape)
+    (2, 1, 1, 1)
+
+    Reference:
+        Mikolov et al., Distributed Representations of Words and Phrases and their Compositionality,
+        equation 4; Press and Wolf, Using the Output Embedding to Improve Language Models, section 4.1.
+    """
+
+    def __init__(self, vocabulary_size, units, tied=False, negatives=5, **kwargs):
+        super().__init__(**kwargs)
+        for name, value in (("vocabulary_size", vocabulary_size), ("units", units), ("negatives", negatives)):
+            if value < 1:
+                raise ValueError(f"`{name}` must be at least 1. Received: {name}={value}")
+        self.vocabulary_size = vocabulary_size
+        self.units = units
+        self.tied = tied
+        self.negatives = negatives
+        self.embedding = self._embedding(keras.initializers.RandomUniform(-0.5 / units, 0.5 / units), "embedding")
+        self.context_embedding = self.embedding if tied else self._embedding("zeros", "context_embedding")
+        self.pair_loss = keras.metrics.Mean(name="pair_loss")
+        self.build()
+
+    def _embedding(self, initializer, name):
+        return TiedEmbedding(
+            self.vocabulary_size,
+            self.units,
+            use_bias=False,
+            embeddings_initializer=initializer,
+            dtype=self.dtype_policy,
+            name=name,
+        )
+
+    def build(self, input_shape=None):
+        self.embedding.build()
+        self.context_embedding.build()
+        counts = {"shape": (self.vocabulary_size,), "initializer": "zeros", "trainable": False, "dtype": "float32"}
+        self.input_updates = self.add_weight(name="input_updates", **counts)
+        self.output_updates = self.add_weight(name="output_updates", **counts)
+        self.built = True
+
+    # Computation
+
+    def call(self, inputs):
+        centres = self.embedding(inputs["centres"])  # [R, G, S, H]
+        contexts = self.context_embedding(inputs["contexts"])  # [R, G, C, H]
+        return ops.matmul(centres, ops.swapaxes(contexts, -1, -2))
+
+    def negative_scores(self, inputs):
+        """Scores `v_n . u` of the negatives, `[R, G, S, N]`."""
+        centres = self.embedding(inputs["centres"])
+        negatives = self.context_embedding(inputs["negatives"])
+        return ops.einsum("rgsh,rnh->rgsn", centres, negatives)
+
+    def negative_weights(self, inputs):
+        """How many of a centre's pairs each negative counts for, `[R, G, S, N]`."""
+        pairs = ops.cast(inputs["pairs"], "float32")
+        differ = inputs["contexts"][..., None] != inputs["negatives"][:, None, None, :]  # [R, G, C, N]
+        share = self.negatives / inputs["negatives"].shape[-1]
+        return ops.matmul(pairs, ops.cast(differ, "float32")) * share
+
+    def embedding_matrices(self):
+        """The embeddings `[V, H]` by role: `input` and `output`, or `tied`."""
+        if self.tied:
+            return {"tied": self.embedding.embeddings}
+        return {"input": self.embedding.embeddings, "output": self.context_embedding.embeddings}
+
+    # Training
+
+    def train_step(self, *arguments):
+        if can_update_rows(self):
+            return row_train_step(self, *arguments)
+        return super().train_step(*arguments)
+
+    def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
+        pairs = ops.cast(x["pairs"], "float32")
+        weights = self.negative_weights(x)
+        scores, negative_scores = ops.cast(y_pred, "float32"), ops.cast(self.negative_scores(x), "float32")
+        loss = ops.sum(pairs * ops.softplus(-scores)) + ops.sum(weights * ops.softplus(negative_scores))
+        self.update_metrics(loss, pairs)
+        if training:
+            self.count_updates(x, pairs, ops.sum(weights, axis=(1, 2)))
+        return loss
+
+    def update_metrics(self, loss, pairs):
+        """Adds a batch's loss to the mean loss of a pair."""
+        number = ops.maximum(ops.sum(pairs), 1.0)
+        self.pair_loss.update_state(loss / number, number)
+
+    def count_updates(self, inputs, pairs, negatives):
+        """Counts the pairs that update each word; `negatives` `[R, N]` are the negatives' weights in all."""
+
+        def by_word(ids, values):
+            return ops.segment_sum(ops.reshape(values, (-1,)), ops.reshape(ids, (-1,)), self.vocabulary_size)
+
+        self.input_updates.assign_add(by_word(inputs["centres"], ops.sum(pairs, axis=-1)))
+        contexts = by_word(inputs["contexts"], ops.sum(pairs, axis=-2))
+        self.output_updates.assign_add(contexts + by_word(inputs["negatives"], negatives))
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "vocabulary_size": self.vocabulary_size,
+            "units": self.units,
+            "tied": self.tied,
+            "negatives": self.negatives,
+        }

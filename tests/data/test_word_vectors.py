@@ -1,0 +1,65 @@
+import numpy as np
+import pytest
+
+from keras_tying.data import Vocabulary, load_word_vectors, save_word_vectors, vectors_for, words_alone
+
+WORDS = ["cup", "Zürich", "moon"]
+
+
+@pytest.fixture
+def matrix(rng):
+    return rng.normal(size=(3, 4)).astype(np.float32)
+
+
+@pytest.mark.parametrize("name", ["vectors.txt", "vectors.bin"])
+def test_vectors_come_back_as_they_were(tmp_path, matrix, name):
+    save_word_vectors(tmp_path / name, WORDS, matrix)
+    words, again = load_word_vectors(tmp_path / name)
+    assert words == WORDS
+    np.testing.assert_array_equal(again, matrix)
+
+
+@pytest.mark.parametrize("name", ["vectors.txt", "vectors.bin"])
+def test_gensim_reads_the_files(tmp_path, matrix, name):
+    models = pytest.importorskip("gensim.models")
+    save_word_vectors(tmp_path / name, WORDS, matrix)
+    vectors = models.KeyedVectors.load_word2vec_format(str(tmp_path / name), binary=name.endswith(".bin"))
+    assert vectors.index_to_key == WORDS
+    np.testing.assert_array_equal(vectors.vectors, matrix)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.txt", b"cup 1.0 2.0\n", "in the first line"),
+        ("a.txt", b"2 2\ncup 1.0 2.0\n", "Received: 1 words"),
+        ("a.txt", b"1 2\ncup 1.0\n", "1 dimensions in line 2"),
+        ("a.txt", b"1 1\ncup x\n", "could not convert"),
+        ("a.bin", b"1 2\ncup \x00\x00\x80\x3f", "an end within word 1"),
+        ("a.bin", b"2 1\ncup \x00\x00\x80\x3f\n", "2 words of 1 dimensions"),
+    ],
+)
+def test_a_broken_file_is_named(tmp_path, name, content, message):
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(ValueError, match=rf"{name}.*{message}"):
+        load_word_vectors(tmp_path / name)
+
+
+def test_a_word_with_a_space_is_refused(tmp_path, matrix):
+    with pytest.raises(ValueError, match=r"Received: 'a cup'"):
+        save_word_vectors(tmp_path / "a.txt", ["a cup", "b", "c"], matrix)
+
+
+def test_markers_are_no_words(vocabulary, rng):
+    matrix = rng.normal(size=(300, 2)).astype(np.float32)
+    words, rows = words_alone(vocabulary, matrix)
+    assert len(words) == len(rows) == 298
+    assert not {"<unk>", "<eos>"} & set(words)
+    np.testing.assert_array_equal(rows[words.index("the")], matrix[vocabulary.encode(["the"])[0]])
+
+
+def test_words_that_the_file_lacks_have_no_vector(tmp_path, matrix):
+    save_word_vectors(tmp_path / "a.txt", WORDS, matrix)
+    vectors = vectors_for(Vocabulary(["moon", "tulip", "<unk>", "<eos>"]), tmp_path / "a.txt")
+    np.testing.assert_array_equal(vectors[0], matrix[2])
+    assert np.isnan(vectors[1:]).all()

@@ -1,0 +1,77 @@
+import json
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_tying import zoo
+from keras_tying.export import export_skip_gram
+from keras_tying.metrics import nearest_neighbours
+
+CLIENT = """
+import json, sys
+import tensorflow as tf
+served = tf.saved_model.load(sys.argv[1]).signatures
+assert not any(name.startswith("keras_tying") for name in sys.modules)
+words = tf.constant(json.loads(sys.argv[2]), tf.string)
+vector = served["vector"](words=words)
+similar = served["similar_words"](words=words, k=tf.constant(4))
+many = served["similar_words"](words=words, k=tf.constant(10**6))
+print(json.dumps({
+    "vector": vector["vector"].numpy().tolist(),
+    "known": vector["known"].numpy().tolist(),
+    "similar": similar["similar"].numpy().astype(str).tolist(),
+    "similarity": similar["similarity"].numpy().tolist(),
+    "all": many["similar"].shape[1],
+}))
+"""
+
+
+@pytest.fixture(scope="module")
+def model(vocabulary):
+    model = zoo.skip_gram(len(vocabulary), 8)
+    rng = np.random.default_rng(0)
+    model.embedding.embeddings.assign(rng.normal(size=(300, 8)))
+    return model
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory, model, vocabulary):
+    path = tmp_path_factory.mktemp("served") / "1"
+    export_skip_gram(model, vocabulary, path)
+    return path
+
+
+def answers(run_python, exported, words):
+    return json.loads(run_python("-c", CLIENT, exported, json.dumps(words)).stdout.splitlines()[-1])
+
+
+def test_exported_graph_knows_vectors_and_neighbours(run_python, exported, model, vocabulary):
+    served = answers(run_python, exported, ["the", "qwertyuiop", "is"])
+    matrix = np.array(model.embedding.embeddings)
+    assert served["known"] == [True, False, True]
+    assert served["vector"][1] == [0.0] * 8
+    assert served["similar"][1] == [""] * 4
+    assert served["all"] == 297  # neither the word itself nor the two markers
+    for place, word in ((0, "the"), (2, "is")):
+        (i,) = vocabulary.encode([word])
+        np.testing.assert_allclose(served["vector"][place], matrix[i], rtol=1e-6)
+        nearest, cosines = nearest_neighbours(matrix, np.array([i]), 6)
+        expected = [w for w in vocabulary.decode(nearest[0]) if w not in ("<unk>", "<eos>")][:4]
+        assert served["similar"][place] == expected
+        assert served["similarity"][place][0] <= cosines[0, 0] + 1e-5
+
+
+def test_an_empty_batch_gives_empty_answers(run_python, exported):
+    served = answers(run_python, exported, [])
+    assert served["vector"] == served["known"] == served["similar"] == []
+
+
+def test_exported_file_holds_the_matrix_once(exported, model):
+    shapes = [shape for _, shape in tf.train.list_variables(str(exported / "variables" / "variables"))]
+    assert shapes.count([298, 8]) == 1
+
+
+def test_a_vocabulary_of_another_size_is_refused(tmp_path, vocabulary):
+    with pytest.raises(ValueError, match=r"has 301 words. Received: a vocabulary of 300"):
+        export_skip_gram(zoo.skip_gram(301, 4), vocabulary, tmp_path / "1")

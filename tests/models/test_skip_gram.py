@@ -1,0 +1,210 @@
+import importlib.util
+import json
+
+import keras
+import numpy as np
+import pytest
+
+from keras_tying import zoo
+from keras_tying.data import SkipGramBatches, word_counts
+from keras_tying.models import SkipGram, skip_gram
+
+V, H, K = 11, 6, 5
+
+
+@pytest.fixture(params=[False, True], ids=["untied", "tied"])
+def model(request, rng):
+    model = SkipGram(V, H, tied=request.param, negatives=K)
+    for weight in model.trainable_weights:
+        weight.assign(rng.normal(size=weight.shape))
+    return model
+
+
+@pytest.fixture
+def batch(rng):
+    """Two groups of three spans of four words with a window of two; words repeat."""
+    r, g, s, c, n = 2, 3, 4, 8, 7
+    return {
+        "centres": rng.integers(0, V, (r, g, s), np.int32),
+        "contexts": rng.integers(0, V, (r, g, c), np.int32),
+        "pairs": rng.random((r, g, s, c)) < 0.3,
+        "negatives": rng.integers(0, V, (r, n), np.int32),
+    }
+
+
+def sigmoid(x):
+    return 1 / (1 + np.exp(-x))
+
+
+def by_formula(model, batch):
+    """Gradients of input and output embedding, pair by pair as in the paper, and the loss."""
+    matrices = [np.array(m, np.float64) for m in model.embedding_matrices().values()]
+    u, v = matrices if len(matrices) == 2 else matrices * 2
+    gradient_u, gradient_v, loss = np.zeros_like(u), np.zeros_like(v), 0.0
+    share = K / batch["negatives"].shape[1]
+    for r, g, s, c in zip(*np.nonzero(batch["pairs"]), strict=True):
+        centre, context = batch["centres"][r, g, s], batch["contexts"][r, g, c]
+        draws = [(context, 1.0, 1)] + [(n, share, 0) for n in batch["negatives"][r] if n != context]
+        for word, weight, label in draws:
+            score = v[word] @ u[centre]
+            loss -= weight * np.log(sigmoid(score if label else -score))
+            error = weight * (sigmoid(score) - label)
+            gradient_u[centre] += error * v[word]
+            gradient_v[word] += error * u[centre]
+    return gradient_u, gradient_v, loss
+
+
+@pytest.fixture(params=[True, False], ids=["by rows", "portable"])
+def by_rows(request, monkeypatch):
+    """Whether TensorFlow's own step is taken."""
+    if not request.param:
+        monkeypatch.setattr(skip_gram, "can_update_rows", lambda model: False)
+    return request.param
+
+
+def test_loss_and_gradient_are_those_of_the_formula(model, batch, by_rows):
+    gradient_u, gradient_v, loss = by_formula(model, batch)
+    before = [np.array(weight) for weight in model.trainable_weights]
+    model.compile(keras.optimizers.SGD(0.01))
+    logs = model.train_on_batch(batch, return_dict=True)
+    expected = [gradient_u + gradient_v] if model.tied else [gradient_u, gradient_v]
+    assert logs["loss"] == pytest.approx(loss, rel=1e-5)
+    assert logs["pair_loss"] == pytest.approx(loss / batch["pairs"].sum(), rel=1e-5)
+    for old, weight, gradient in zip(before, model.trainable_weights, expected, strict=True):
+        np.testing.assert_allclose((old - np.array(weight)) / 0.01, gradient, rtol=1e-3, atol=1e-3)
+
+
+def test_pairs_that_updated_each_word_are_counted(model, batch, by_rows):
+    model.compile(keras.optimizers.SGD(0.01))
+    for _ in range(2):
+        model.train_on_batch(batch)
+    inputs, outputs = np.zeros(V), np.zeros(V)
+    for r, g, s, c in zip(*np.nonzero(batch["pairs"]), strict=True):
+        inputs[batch["centres"][r, g, s]] += 2
+        outputs[batch["contexts"][r, g, c]] += 2
+        for negative in batch["negatives"][r]:
+            outputs[negative] += 2 * K / 7 * (negative != batch["contexts"][r, g, c])
+    np.testing.assert_allclose(model.input_updates, inputs, rtol=1e-5)
+    np.testing.assert_allclose(model.output_updates, outputs, rtol=1e-5)
+
+
+def test_learning_rate_schedule_is_followed_by_rows(model, batch):
+    schedule = keras.optimizers.schedules.PolynomialDecay(0.5, 10, 0.0)
+    model.compile(keras.optimizers.SGD(schedule))
+    for _ in range(3):
+        model.train_on_batch(batch)
+    assert int(model.optimizer.iterations) == 3
+    assert float(model.optimizer.learning_rate) == pytest.approx(0.35)
+
+
+@pytest.mark.parametrize(
+    "arguments", [{"momentum": 0.9}, {"clipnorm": 1.0}, {"weight_decay": 0.1}, {"use_ema": True}, {"name": "adam"}]
+)
+def test_any_other_optimizer_is_left_to_keras(model, batch, arguments):
+    kind = keras.optimizers.Adam if "name" in arguments else keras.optimizers.SGD
+    model.compile(kind(0.1, **arguments))
+    assert not skip_gram.can_update_rows(model)
+    before = np.array(model.embedding.embeddings)
+    assert np.isfinite(model.train_on_batch(batch)).all()
+    assert (np.array(model.embedding.embeddings) != before).any()
+
+
+def test_rows_that_are_not_in_the_batch_stay(batch):
+    model = SkipGram(V + 2, H)
+    model.compile(keras.optimizers.SGD(0.1))
+    before = np.array(model.embedding.embeddings)
+    model.train_on_batch(batch)
+    np.testing.assert_array_equal(np.array(model.embedding.embeddings)[V:], before[V:])
+    assert not np.array(model.context_embedding.embeddings)[V:].any()
+
+
+def test_plain_pairs_are_batches_too(model, batch, by_rows):
+    centres, contexts = batch["centres"].reshape(-1), batch["centres"].reshape(-1)[::-1]
+    pairs = {
+        "centres": centres.reshape(-1, 1, 1),
+        "contexts": contexts.reshape(-1, 1, 1),
+        "pairs": np.ones((len(centres), 1, 1, 1), bool),
+        "negatives": np.tile(np.arange(K, dtype=np.int32), (len(centres), 1)),
+    }
+    _, _, loss = by_formula(model, pairs)
+    model.compile(keras.optimizers.SGD(0.01))
+    history = model.fit(pairs, batch_size=len(centres), epochs=2, verbose=0).history["loss"]
+    assert history[0] == pytest.approx(loss, rel=1e-5)
+    assert history[1] < history[0]
+
+
+def test_a_tied_model_has_one_matrix():
+    assert [w.shape for w in SkipGram(V, H, tied=True).trainable_weights] == [(V, H)]
+    assert [w.shape for w in SkipGram(V, H).trainable_weights] == [(V, H)] * 2
+
+
+def test_model_comes_back_from_its_file(model, batch, tmp_path):
+    model.compile(keras.optimizers.SGD(0.01))
+    model.train_on_batch(batch)
+    model.save(tmp_path / "model.keras")
+    again = keras.saving.load_model(tmp_path / "model.keras")
+    assert again.get_config() == model.get_config()
+    for expected, received in zip(model.weights, again.weights, strict=True):
+        np.testing.assert_array_equal(received, expected)
+    np.testing.assert_array_equal(again.predict(batch, verbose=0), model.predict(batch, verbose=0))
+
+
+def test_mixed_precision_trains(batch):
+    model = SkipGram(V, H, dtype="mixed_bfloat16")
+    model.compile(keras.optimizers.SGD(0.1))
+    losses = [model.train_on_batch(batch) for _ in range(5)]
+    assert losses[-1] < losses[0]
+    assert all(weight.dtype == "float32" for weight in model.weights)
+
+
+@pytest.mark.parametrize("name", ["vocabulary_size", "units", "negatives"])
+def test_sizes_must_be_positive(name):
+    with pytest.raises(ValueError, match=rf"`{name}` must be at least 1. Received: {name}=0"):
+        SkipGram(**{"vocabulary_size": 5, "units": 3, name: 0})
+
+
+def test_real_text_brings_words_of_a_kind_together(train_ids, vocabulary):
+    counts = word_counts(train_ids, vocabulary)
+    text = SkipGramBatches(train_ids, counts, vocabulary.end_id, window=3, groups=1)
+    model = zoo.skip_gram(len(vocabulary), 30)
+    model.compile(keras.optimizers.SGD(0.025), steps_per_execution=20)
+    losses = [
+        model.fit(((b,) for b in text.epoch(e)), steps_per_epoch=text.batches, shuffle=False, verbose=0).history[
+            "pair_loss"
+        ][0]
+        for e in range(4)
+    ]
+    assert losses[-1] < 0.9 * (1 + K) * np.log(2)
+    assert losses == sorted(losses, reverse=True)
+
+
+TRAINED = """
+import json, sys
+import keras, numpy as np
+from keras_tying.models import SkipGram, skip_gram
+rng = np.random.default_rng(0)
+model = SkipGram(11, 6, tied=bool(int(sys.argv[1])))
+for weight in model.trainable_weights:
+    weight.assign(rng.normal(size=weight.shape))
+batch = {
+    "centres": rng.integers(0, 11, (2, 3, 4), np.int32), "contexts": rng.integers(0, 11, (2, 3, 8), np.int32),
+    "pairs": rng.random((2, 3, 4, 8)) < 0.3, "negatives": rng.integers(0, 11, (2, 7), np.int32),
+}
+model.compile(keras.optimizers.SGD(0.02))
+for _ in range(3):
+    model.train_on_batch(batch)
+print(json.dumps([keras.ops.convert_to_numpy(weight).tolist() for weight in model.weights]))
+"""
+
+
+@pytest.mark.parametrize("backend", ["jax", "torch"])
+def test_other_backends_train_alike(run_python, backend):
+    if importlib.util.find_spec(backend) is None:
+        pytest.skip(f"{backend} is not installed")
+
+    def weights(backend):
+        output = run_python("-c", TRAINED, 1, KERAS_BACKEND=backend).stdout
+        return json.loads(output.splitlines()[-1])
+
+    for expected, received in zip(weights("tensorflow"), weights(backend), strict=True):
+        np.testing.assert_allclose(received, expected, rtol=1e-4, atol=1e-5)

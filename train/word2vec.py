@@ -1,0 +1,175 @@
+"""Trains skip-gram embeddings, untied or tied, or resumes a run.
+
+python train/word2vec.py                                      embedded corpus, a minute
+python train/word2vec.py --tied                               input and output embeddings in one matrix
+python train/word2vec.py --corpus text8                       or ptb; --data-dir DIR instead of a download
+python train/word2vec.py --train-file A B --tokenization letters    any UTF-8 text, of any length
+python train/word2vec.py --resume runs/NAME
+"""
+
+import argparse
+import dataclasses
+import logging
+import os
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # TensorFlow's warnings, without its remarks
+
+import keras
+import numpy as np
+
+from keras_tying import data, zoo
+from keras_tying.data.skip_gram import check_enough_words
+from keras_tying.tables import dump_table, load_table
+from keras_tying.training import (
+    CAN_BE_RESUMED,
+    Checkpoints,
+    Run,
+    SkipGramSettings,
+    TrainingDiverged,
+    TrainingInterrupted,
+    environment,
+    train_skip_gram,
+)
+
+
+def main() -> int:
+    arguments = parse_arguments()
+    logging.basicConfig(level=logging.WARNING, format="%(levelname)s: %(message)s")
+    try:
+        run, settings = resumed(arguments) if arguments.resume else started(arguments)
+        return train(run, settings, arguments.checkpoint_minutes)
+    except (ValueError, OSError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+
+
+def parse_arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    text = parser.add_mutually_exclusive_group()
+    text.add_argument("--corpus", default="embedded", help="embedded, text8 or ptb")
+    text.add_argument("--train-file", nargs="+", type=Path, metavar="FILE", help="UTF-8 texts, read one after another")
+    text.add_argument("--resume", metavar="RUN", help="continue a stopped run")
+    parser.add_argument("--data-dir", type=Path, help="folder with the corpus's files, instead of a download")
+    parser.add_argument("--run", type=Path, help="folder of the run; default: runs/word2vec or runs/word2vec_tied")
+    parser.add_argument("--tied", action="store_true", help="one matrix for input and output")
+    parser.add_argument("--tokenization", choices=data.TOKENIZATIONS, help="default: that of the corpus, or spaces")
+    for name in ("minimum_count", "units", "window", "negatives", "subsample", "learning_rate", "epochs", "seed"):
+        default = SkipGramSettings.model_fields[name].default
+        parser.add_argument(
+            f"--{name.replace('_', '-')}", type=type(default), default=default, help="default: %(default)s"
+        )
+    parser.add_argument("--checkpoint-minutes", type=float, default=5.0, help="time between checkpoints")
+    return parser.parse_args()
+
+
+# A run from its arguments, or from its folder
+
+
+def started(arguments: argparse.Namespace) -> tuple[Run, SkipGramSettings]:
+    given = {name: value for name, value in vars(arguments).items() if name in SkipGramSettings.model_fields}
+    given["data_dir"] = arguments.data_dir and str(arguments.data_dir.resolve())
+    if arguments.train_file:
+        given |= {"corpus": "files", "files": [str(file.resolve()) for file in arguments.train_file]}
+    settings = SkipGramSettings.model_validate(given)
+    vocabulary = data.Vocabulary.from_tokens(tokens(settings), minimum_count=settings.minimum_count)
+    check_enough_words(len(vocabulary) - 2)  # without <unk> and <eos>
+    settings = settings.model_copy(
+        update={"vocabulary_sha256": vocabulary.sha256, "command": reproducing_command(arguments)}
+    )
+    run = Run.create(arguments.run or Path("runs") / f"word2vec{'_tied' * settings.tied}", dump_table(settings))
+    vocabulary.save(run.vocabulary)
+    return run, settings
+
+
+def resumed(arguments: argparse.Namespace) -> tuple[Run, SkipGramSettings]:
+    run = Run.open(arguments.resume)
+    return run, load_table(SkipGramSettings, run.config)
+
+
+def reproducing_command(arguments: argparse.Namespace) -> str:
+    """The command that gives the same figures elsewhere: folders of this machine are left out."""
+    command = "python train/word2vec.py"
+    for name, value in vars(arguments).items():
+        if name in SkipGramSettings.model_fields and name != "data_dir" and value:
+            default = SkipGramSettings.model_fields[name].default
+            if value != default:
+                command += f" --{name.replace('_', '-')}" + (f" {value}" if value is not True else "")
+    if arguments.train_file:
+        command += " --train-file " + " ".join(file.name for file in arguments.train_file)
+    return command + (" --data-dir DIR" if arguments.data_dir else "")
+
+
+def tokens(settings: SkipGramSettings) -> Iterable[str]:
+    """The training text, read anew by each call."""
+    if settings.files:
+        return data.file_tokens(settings.files, settings.tokenization or "spaces")
+    corpus = data.load_corpus(settings.corpus, settings.data_dir)
+    return dataclasses.replace(corpus, tokenization=settings.tokenization or corpus.tokenization).tokens("train")
+
+
+def train(run: Run, settings: SkipGramSettings, checkpoint_minutes: float) -> int:
+    vocabulary = run.open_vocabulary(settings.vocabulary_sha256)
+    ids = data.ids_on_disk(tokens(settings), vocabulary)
+    keras.utils.set_random_seed(settings.seed)
+    model = zoo.skip_gram(len(vocabulary), settings.units, settings.tied, settings.negatives)
+    print(
+        f"{'tied' if settings.tied else 'untied'} skip-gram, {settings.units} units\n"
+        f"run         {run.folder}\n"
+        f"vocabulary  {len(vocabulary):,} words\n"
+        f"text        {len(ids):,} tokens",
+        flush=True,
+    )
+    try:
+        progress = train_skip_gram(model, ids, vocabulary, settings, run, checkpoint_minutes)
+    except TrainingInterrupted as stop:
+        print(f"\n{stop} Continue with: python train/word2vec.py --resume {run.folder}")
+        return CAN_BE_RESUMED
+    except TrainingDiverged as failure:
+        print(f"error: {failure}", file=sys.stderr)
+        return 1
+    model.save(run.model)
+    run.write_results(measured(settings, ids, progress))
+    written = write_vectors(run, model, vocabulary)
+    if keras.backend.backend() == "tensorflow":
+        from keras_tying.export import export_skip_gram
+
+        export_skip_gram(model, vocabulary, run.saved_model)
+    print(
+        f"{progress.seconds / 60:.1f} minutes\n"
+        f"vectors         {', '.join(map(str, written))}\n"
+        f"SavedModel      {run.saved_model}\n"
+        f"TensorBoard     tensorboard --logdir {run.tensorboard}\n"
+        f"what they learned: python train/embeddings.py {run.folder}"
+    )
+    return 0
+
+
+def write_vectors(run: Run, model: keras.Model, vocabulary: data.Vocabulary) -> list[Path]:
+    """Each embedding in word2vec's text and binary format."""
+    paths = []
+    for role, matrix in model.embedding_matrices().items():
+        for path in (run.folder / f"{role}.txt", run.folder / f"{role}.bin"):
+            data.save_word_vectors(path, *data.words_alone(vocabulary, np.asarray(matrix)))
+            paths.append(path)
+    return paths
+
+
+def measured(settings: SkipGramSettings, ids: np.ndarray, progress: Checkpoints) -> dict:
+    return {
+        "pair_loss": progress.history[-1]["pair_loss"],
+        "tokens": len(ids),
+        "seed": settings.seed,
+        "epochs": len(progress.history),
+        "wall_time_seconds": round(progress.seconds, 1),
+        "words_per_second": round(len(ids) * len(progress.history) / progress.seconds, 1),
+        **environment(),
+        "command": settings.command,
+        "history": progress.history,
+    }
+
+
+if __name__ == "__main__":
+    sys.exit(main())
