@@ -70,20 +70,20 @@ SWEEPS = {
 """Points of figures 5 to 8 and 10; figure 9 is the history of one run."""
 GRIDS = {
     "zh-en": {
-        "data": JointData(source_vocabulary_size=2000, target_vocabulary_size=2000),
-        "schedule": JointSchedule(epochs=6),
+        "data": JointData(source_vocabulary_size=5000, target_vocabulary_size=5000),
+        "schedule": JointSchedule(epochs=12),
         "cells": CELLS,
     },
     "multi30k": {
         "data": JointData(
-            tokenization="plain", source_vocabulary_size=2000, target_vocabulary_size=2000, sentences=6000
+            tokenization="plain", source_vocabulary_size=5000, target_vocabulary_size=5000, sentences=8000
         ),
-        "schedule": JointSchedule(epochs=6),
+        "schedule": JointSchedule(epochs=12),
         "cells": CELLS,
     },
     "sweeps": {
-        "data": JointData(source_vocabulary_size=2000, target_vocabulary_size=2000, sentences=5000),
-        "schedule": JointSchedule(epochs=5),
+        "data": JointData(source_vocabulary_size=5000, target_vocabulary_size=5000, sentences=5000),
+        "schedule": JointSchedule(epochs=8),
         "cells": {
             f"{quantity}, {place}": cell
             for quantity, points in SWEEPS.items()

@@ -81,7 +81,7 @@ class SkipGramBatches:
     - `contexts` `int32 [R, G, C]`: the span and the `window` words on both sides of it, `C = S + 2 * window`;
     - `pairs` `bool [R, G, S, C]`: whether a context is a context of a centre. It is one in the same line
       and no further away than the centre's reach, which is drawn from 1 to `window`;
-    - `negatives` `int32 [R, N]`, `N = G * S`: drawn from the noise distribution and shared by all
+    - `negatives` `int32 [R, N]`: drawn from the noise distribution and shared by all
       centres of the group; `SkipGram` weighs them as if each pair had its own.
 
     The spans of a group come from places far apart in the chunk, so that a negative meets many subjects.
@@ -95,6 +95,7 @@ class SkipGramBatches:
         span: Integer `S`. Defaults to 16.
         spans: Integer `G`. Defaults to 8.
         groups: Integer `R`. Defaults to 4.
+        negatives: Integer `N`. Defaults to 32.
         seed: Integer. The batches depend on it, the epoch and the text alone.
 
     Attributes:
@@ -107,13 +108,13 @@ class SkipGramBatches:
     Example:
 
     >>> counts = np.array([3, 2, 1, 0])
-    >>> text = SkipGramBatches(np.array([0, 1, 0, 2, 1, 0, 3]), counts, end_id=3, span=2, spans=2, groups=1)
+    >>> text = SkipGramBatches(np.array([0, 1, 0, 2, 1, 0, 3]), counts, end_id=3, span=2, spans=2, groups=1, negatives=4)
     >>> batch = next(text.epoch(0))
     >>> {name: array.shape for name, array in batch.items()}
     {'centres': (1, 2, 2), 'contexts': (1, 2, 12), 'pairs': (1, 2, 2, 12), 'negatives': (1, 4)}
     """
 
-    def __init__(self, ids, counts, end_id, window=5, subsample=1e-3, span=16, spans=8, groups=4, seed=0):
+    def __init__(self, ids, counts, end_id, window=5, subsample=1e-3, span=16, spans=8, groups=4, negatives=32, seed=0):
         check_enough_words(int(np.count_nonzero(counts)))
         self.ids = ids
         self.end_id = end_id
@@ -121,6 +122,7 @@ class SkipGramBatches:
         self.span = span
         self.spans = spans
         self.groups = groups
+        self.negatives = negatives
         self.seed = seed
         self._keep = keep_probabilities(counts, subsample).astype(np.float32)
         self._noise = np.cumsum(noise_distribution(counts))
@@ -165,7 +167,7 @@ class SkipGramBatches:
         near = (self._distance > 0) & (self._distance <= reach)
         centre_lines = lines[:, inner, None]
         pairs = near & (centre_lines == lines[:, None]) & (centre_lines >= 0)
-        negatives = np.searchsorted(self._noise, rng.random((self.groups, self.spans * self.span)), side="right")
+        negatives = np.searchsorted(self._noise, rng.random((self.groups, self.negatives)), side="right")
         last = len(self._noise) - 1  # a sum of floats may end a little below 1
         groups = (self.groups, self.spans)
         return {

@@ -24,8 +24,8 @@ def nearest_neighbours(matrix: np.ndarray, ids: np.ndarray, k: int) -> tuple[np.
     Example:
 
     >>> ids, cosines = nearest_neighbours(np.array([[1, 0], [2, 1], [0, 3]]), np.array([0]), 1)
-    >>> ids.tolist(), cosines.round(3).tolist()
-    ([[1]], [[0.894]])
+    >>> ids.tolist(), f"{cosines[0, 0]:.3f}"
+    ([[1]], '0.894')
     """
     rows = unit_rows(matrix)
     ids = np.asarray(ids)

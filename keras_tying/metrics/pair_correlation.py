@@ -1,5 +1,6 @@
 """How alike two embeddings arrange the same words: table 4 of Press and Wolf."""
 
+import math
 from collections.abc import Iterator, Mapping
 from itertools import combinations
 
@@ -60,7 +61,7 @@ def pair_correlations(matrices: Mapping[str, np.ndarray]) -> dict[tuple[str, str
         for a, b in products:
             products[a, b] += float(ranks_of[a] @ ranks_of[b])
     return {
-        (a, b): product / np.sqrt(squares[a] * squares[b]) if squares[a] * squares[b] > 0 else None
+        (a, b): product / math.sqrt(squares[a] * squares[b]) if squares[a] * squares[b] > 0 else None
         for (a, b), product in products.items()
     }
 
