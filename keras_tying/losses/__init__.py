@@ -2,5 +2,6 @@
 
 from keras_tying.losses.cross_entropy import SequenceCrossEntropy
 from keras_tying.losses.output_layer import OutputLayer
+from keras_tying.losses.sampled_cross_entropy import SampledCrossEntropy
 
-__all__ = ["OutputLayer", "SequenceCrossEntropy"]
+__all__ = ["OutputLayer", "SampledCrossEntropy", "SequenceCrossEntropy"]

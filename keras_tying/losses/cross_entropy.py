@@ -76,7 +76,7 @@ class SequenceCrossEntropy(keras.losses.Loss):
             return weights / ops.cast(ops.shape(y_true)[0], "float32")
         return weights / ops.maximum(ops.sum(weights), 1)
 
-    def from_hidden(self, y_true, hidden, output, sample_weight=None, training=True):
+    def from_hidden(self, y_true, hidden, output, sample_weight=None, training=True, seed=None):
         """The loss without logits.
 
         Args:
@@ -85,6 +85,7 @@ class SequenceCrossEntropy(keras.losses.Loss):
             output: The model's `OutputLayer`; temperature and smoothing come from this loss.
             sample_weight: Optional weights that broadcast to `[B, T]`.
             training: Whether a gradient will be asked for.
+            seed: What random numbers come from, for losses that draw any.
 
         Returns:
             The scalar loss, the negative log-likelihood of each token `[B, T]` and which tokens count

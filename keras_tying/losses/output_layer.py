@@ -44,9 +44,14 @@ def plain_token_losses(hidden, targets, output):
     logits = ops.cast(logits, "float32")
     if output.bias is not None:
         logits = logits + ops.cast(output.bias, "float32")
+    return losses_from_logits(scores_to_softmax(logits, output), targets, output.label_smoothing)
+
+
+def scores_to_softmax(scores, output):
+    """Scores after the soft cap and the temperature."""
     if output.soft_cap is not None:
-        logits = ops.tanh(logits / output.soft_cap) * output.soft_cap
-    return losses_from_logits(logits / output.temperature, targets, output.label_smoothing)
+        scores = ops.tanh(scores / output.soft_cap) * output.soft_cap
+    return scores if output.temperature == 1 else scores / output.temperature
 
 
 def losses_from_logits(logits, targets, label_smoothing=0.0):

@@ -28,6 +28,7 @@ class FusedOutputModel(keras.Model):
         super().__init__(**kwargs)
         self.initializer_range = initializer_range
         self.perplexity = Perplexity()
+        self.loss_seeds = keras.random.SeedGenerator(0)
         self._steps_running = 0
         self._functions = {}
 
@@ -82,7 +83,9 @@ class FusedOutputModel(keras.Model):
     def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
         if not self._loss_takes_hidden:
             return super().compute_loss(x, y, y_pred, sample_weight, training)
-        loss, nll, counted = self._sequence_loss.from_hidden(y, y_pred, self.output_layer, sample_weight, training)
+        loss, nll, counted = self._sequence_loss.from_hidden(
+            y, y_pred, self.output_layer, sample_weight, training, self.loss_seeds
+        )
         self.perplexity.update_losses(nll, counted)
         return sum(self.losses, start=loss)
 

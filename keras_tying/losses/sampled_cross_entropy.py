@@ -1,0 +1,106 @@
+"""Cross-entropy against a sample of the vocabulary, for vocabularies too large for all of it."""
+
+import math
+from dataclasses import replace
+
+import keras
+from keras import ops
+
+from keras_tying.losses.cross_entropy import SequenceCrossEntropy
+from keras_tying.losses.output_layer import scores_to_softmax
+
+
+@keras.saving.register_keras_serializable("keras_tying")
+class SampledCrossEntropy(SequenceCrossEntropy):
+    """In training, the target competes with words drawn at random instead of with all; else as its parent.
+
+    `S` words `k` are drawn from a distribution `Q`, the same for all tokens of a batch. With hidden states
+    `h`, output embeddings `v` and target `o`, the loss is the cross-entropy of finding the target among
+    them, each score corrected by how likely its word is to be drawn::
+
+        z_k = v_k . h + b_k - log Q(k)
+        loss = log(exp(z_o) + sum over the drawn k of exp(z_k)) - z_o
+
+    A drawn word that is the target stays. So the loss is least, for any `S`, where the softmax over all
+    words is the distribution of the targets; more samples make it less noisy. `Q` is log-uniform over
+    word ids, `Q(k) = log((k + 2) / (k + 1)) / log(V + 1)`, close to how often words occur where ids are in
+    order of falling frequency, as a `Vocabulary` gives them. Only the rows of targets and drawn words are
+    read. The model that trains holds the seed, so a resumed run draws what an undisturbed one does.
+
+    Validation and `evaluate` compute the whole cross-entropy, in chunks, so their perplexities are exact;
+    the one shown while training is that of finding the target among the drawn words.
+
+    Args:
+        samples: Integer `S`, words drawn for a batch. Defaults to 8,192.
+        **kwargs: Further arguments of `SequenceCrossEntropy`, label smoothing excepted.
+
+    Raises:
+        ValueError: If `samples` is below 1, or label smoothing is asked for.
+
+    Example:
+
+    >>> import keras_tying as kt
+    >>> model = kt.zoo.create_model("ptb_small", tied=True)
+    >>> model.compile(kt.optimizers.ClippedSGD(), kt.losses.SampledCrossEntropy(samples=1024))
+
+    Reference:
+        Jean et al., On Using Very Large Target Vocabulary for Neural Machine Translation, section 3; Ma and
+        Collins, Noise Contrastive Estimation and Negative Sampling for Conditional Models, section 3, the
+        ranking objective.
+    """
+
+    def __init__(self, samples=8192, name="sampled_cross_entropy", **kwargs):
+        if samples < 1:
+            raise ValueError(f"`samples` must be at least 1. Received: samples={samples}")
+        if kwargs.get("label_smoothing"):
+            raise ValueError(
+                "Label smoothing needs the scores of all words: use `SequenceCrossEntropy`. Received: "
+                f"label_smoothing={kwargs['label_smoothing']}"
+            )
+        super().__init__(name=name, **kwargs)
+        self.samples = samples
+
+    def from_hidden(self, y_true, hidden, output, sample_weight=None, training=True, seed=None):
+        if not training:
+            return super().from_hidden(y_true, hidden, output, sample_weight, training)
+        targets = ops.cast(ops.reshape(y_true, (-1,)), "int32")
+        flat_hidden = ops.reshape(hidden, (-1, hidden.shape[-1]))
+        weights = ops.reshape(self.token_weights(y_true, sample_weight), (-1,))
+        drawn = self.draw(output.embeddings.shape[0], seed)
+        nll = sampled_token_losses(flat_hidden, targets, drawn, replace(output, temperature=self.temperature))
+        counted = self._counted(y_true, sample_weight)
+        return ops.sum(nll * weights), ops.reshape(ops.stop_gradient(nll), ops.shape(y_true)), counted
+
+    def draw(self, vocabulary_size, seed=None):
+        """Word ids `[S]`, drawn with replacement from the log-uniform distribution."""
+        uniform = keras.random.uniform((self.samples,), seed=seed)
+        # The inverse of Q's distribution function, log(k + 2) / log(V + 1).
+        ids = ops.cast(ops.floor(ops.exp(uniform * math.log(vocabulary_size + 1))), "int32") - 1
+        return ops.clip(ids, 0, vocabulary_size - 1)
+
+    def get_config(self):
+        config = super().get_config()
+        config.pop("label_smoothing")
+        return {**config, "samples": self.samples}
+
+
+def sampled_token_losses(hidden, targets, drawn, output):
+    """Cross-entropy `[N]` of `targets` `[N]` among themselves and the drawn words `[S]`, given `hidden` `[N, H]`."""
+    ids = ops.concatenate([targets, drawn])
+    rows = ops.cast(ops.take(output.embeddings, ids, axis=0), hidden.dtype)
+    number = ops.shape(targets)[0]
+    target_scores = ops.sum(hidden * rows[:number], axis=-1)
+    scores = ops.matmul(hidden, ops.transpose(rows[number:]))
+    target_scores, scores = ops.cast(target_scores, "float32"), ops.cast(scores, "float32")
+    if output.bias is not None:
+        biases = ops.cast(ops.take(output.bias, ids, axis=0), "float32")
+        target_scores, scores = target_scores + biases[:number], scores + biases[number:]
+    target_scores, scores = scores_to_softmax(target_scores, output), scores_to_softmax(scores, output)
+    correction = log_chance(ids)
+    target_scores, scores = target_scores - correction[:number], scores - correction[number:]
+    return ops.logsumexp(ops.concatenate([target_scores[:, None], scores], axis=-1), axis=-1) - target_scores
+
+
+def log_chance(ids):
+    """Logarithm of the chance of each id to be drawn, up to a constant that all ids share."""
+    return ops.log(ops.log1p(1 / (ops.cast(ids, "float32") + 1)))
