@@ -154,6 +154,22 @@ def output_keras_tying(size: Size) -> Work:
     return _tensorflow_gradients(loss, size)
 
 
+def output_sampled(size: Size) -> Work:
+    """The same hidden states against 8,192 drawn words instead of all."""
+    import tensorflow as tf
+
+    from keras_tying.losses import OutputLayer, SampledCrossEntropy
+    from keras_tying.losses.sampled_cross_entropy import sampled_token_losses
+
+    sampled = SampledCrossEntropy()
+
+    def loss(hidden, embeddings, targets):
+        losses = sampled_token_losses(hidden, targets, sampled.draw(size.vocabulary), OutputLayer(embeddings))
+        return tf.reduce_mean(losses)
+
+    return _tensorflow_gradients(loss, size)
+
+
 def output_stock_keras(size: Size) -> Work:
     import keras
     import tensorflow as tf
@@ -241,6 +257,34 @@ def evaluate_pytorch(size: Size) -> Work:
     return work
 
 
+def generate_keras_tying(size: Size) -> Work:
+    import keras_tying as kt
+
+    model = kt.models.LanguageModel(size.vocabulary, size.units, size.layers, tied=True)
+    prefix = np.zeros((size.batch, 1), np.int32)
+    return timed(lambda count: model.generate(prefix, count * size.steps, seed=0))
+
+
+def generate_pytorch(size: Size) -> Work:
+    import torch
+    from torch.nn import functional
+
+    embedding = torch.nn.Embedding(size.vocabulary, size.units)
+    lstm = torch.nn.LSTM(size.units, size.units, size.layers, batch_first=True)
+    bias = torch.zeros(size.vocabulary)
+
+    @timed
+    @torch.inference_mode()
+    def work(count: int) -> None:
+        words, state = torch.zeros(size.batch, 1, dtype=torch.long), None
+        for _ in range(count * size.steps):
+            hidden, state = lstm(embedding(words), state)
+            scores = functional.linear(hidden[:, 0], embedding.weight, bias)
+            words = torch.multinomial(scores.softmax(-1), 1)
+
+    return work
+
+
 CONTENDERS: dict[str, dict[str, Callable[[Size], Work]]] = {
     "training": {
         "keras-tying": train_keras_tying,
@@ -249,8 +293,11 @@ CONTENDERS: dict[str, dict[str, Callable[[Size], Work]]] = {
     },
     "output layer": {
         "keras-tying": output_keras_tying,
+        "keras-tying, sampled": output_sampled,
         "stock Keras": output_stock_keras,
         "PyTorch": output_pytorch,
     },
     "evaluation": {"keras-tying": evaluate_keras_tying, "PyTorch": evaluate_pytorch},
+    "generation": {"keras-tying": generate_keras_tying, "PyTorch": generate_pytorch},
+    "growth": {"keras-tying": train_keras_tying, "PyTorch": train_pytorch},
 }

@@ -7,6 +7,8 @@ python -m benchmarks.run training            one part of it
 import argparse
 import json
 import math
+import statistics
+from importlib import metadata
 from pathlib import Path
 
 from benchmarks.contenders import Size
@@ -49,28 +51,45 @@ def evaluation(rounds: int) -> dict:
     return {name: compare("evaluation", size, 2 * STEPS_A_TURN[name], rounds) for name, size in SIZES.items()}
 
 
+def generation(rounds: int) -> dict:
+    """Words a second of drawing 20 texts side by side, a word at a time."""
+    return {name: compare("generation", size, 2, rounds) for name, size in SIZES.items()}
+
+
 def growth(rounds: int) -> dict:
-    """Seconds a training step as one dimension grows, and the exponent fitted to the two largest."""
+    """Seconds a training step as one dimension grows, and the exponents fitted to them."""
     base = {"units": 400, "vocabulary": 10_000, "steps": 20}
+    steps_a_turn = 8
     results = {}
     for dimension, values in {
         "units": (200, 400, 800),
         "vocabulary": (5_000, 20_000, 80_000),
         "steps": (10, 20, 40),
     }.items():
-        seconds = {}
-        for value in values:
-            measured = compare("training", Size(**{**base, dimension: value}), 8, rounds)
-            seconds[value] = min(measured["seconds"]["keras-tying"]) / 8
-        (small, fast), (large, slow) = list(seconds.items())[-2:]
+        turns = {v: compare("growth", Size(**{**base, dimension: v}), steps_a_turn, rounds)["seconds"] for v in values}
+        seconds = {
+            name: {value: round(statistics.median(turn[name]) / steps_a_turn, 5) for value, turn in turns.items()}
+            for name in turns[values[0]]
+        }
         results[dimension] = {
             "seconds_a_step": seconds,
-            "exponent": round(math.log(slow / fast) / math.log(large / small), 2),
+            "exponent": {name: _exponent(list(values), list(steps.values())) for name, steps in seconds.items()},
         }
     return results
 
 
-PARTS = {"training": training, "output_layer": output_layer, "evaluation": evaluation, "growth": growth}
+def _exponent(values: list[int], seconds: list[float]) -> float:
+    """Slope of a line through the logarithms."""
+    return round(statistics.linear_regression([*map(math.log, values)], [*map(math.log, seconds)]).slope, 2)
+
+
+PARTS = {
+    "training": training,
+    "output_layer": output_layer,
+    "evaluation": evaluation,
+    "generation": generation,
+    "growth": growth,
+}
 
 
 def main() -> None:
@@ -83,7 +102,13 @@ def main() -> None:
         parser.error(f"unknown parts {sorted(unknown)}; known are {list(PARTS)}")
     RESULTS.mkdir(exist_ok=True)
     for name in arguments.parts or PARTS:
-        results = {**environment(), "part": name, "results": PARTS[name](arguments.rounds)}
+        versions = environment()
+        versions["versions"]["torch"] = metadata.version("torch")
+        results = {
+            **versions,
+            "command": f"python -m benchmarks.run {name} --rounds {arguments.rounds}",
+            "results": PARTS[name](arguments.rounds),
+        }
         print(json.dumps(results, indent=2))
         write_atomically(RESULTS / f"{name}.json", (json.dumps(results, indent=2) + "\n").encode())
 

@@ -108,7 +108,8 @@ class SkipGramBatches:
     Example:
 
     >>> counts = np.array([3, 2, 1, 0])
-    >>> text = SkipGramBatches(np.array([0, 1, 0, 2, 1, 0, 3]), counts, end_id=3, span=2, spans=2, groups=1, negatives=4)
+    >>> sizes = {"span": 2, "spans": 2, "groups": 1, "negatives": 4}
+    >>> text = SkipGramBatches(np.array([0, 1, 0, 2, 1, 0, 3]), counts, end_id=3, **sizes)
     >>> batch = next(text.epoch(0))
     >>> {name: array.shape for name, array in batch.items()}
     {'centres': (1, 2, 2), 'contexts': (1, 2, 12), 'pairs': (1, 2, 2, 12), 'negatives': (1, 4)}

@@ -27,10 +27,15 @@ def write_cards(folder: Path | None = None) -> None:
 
 def with_summary(readme: str, found: dict[str, Recipe]) -> str:
     """The repository's README with the rows of all published results between its two marks."""
-    before, _, rest = readme.partition(START)
-    _, _, after = rest.partition(END)
-    rows = "\n".join(_rows({name: recipe for name, recipe in found.items() if recipe.published}, "zoo/"))
-    return f"{before}{START}\n{rows}\n{END}{after}" if rest else readme
+    rows = _rows({name: recipe for name, recipe in found.items() if recipe.published}, "zoo/")
+    return between_marks(readme, START, END, rows)
+
+
+def between_marks(page: str, start: str, end: str, lines: list[str]) -> str:
+    """A page with what stands between two marks replaced; as it was if it lacks them."""
+    before, _, rest = page.partition(start)
+    _, found, after = rest.partition(end)
+    return "\n".join([before + start, *lines, end + after]) if found else page
 
 
 def card(name: str, recipe: Recipe) -> str:

@@ -7,7 +7,6 @@ from scipy.stats import chisquare
 from keras_tying import zoo
 from keras_tying.data import windows
 from keras_tying.losses import OutputLayer, SampledCrossEntropy
-from keras_tying.losses.output_layer import plain_token_losses
 from keras_tying.losses.sampled_cross_entropy import sampled_token_losses
 from keras_tying.optimizers import ClippedSGD
 from keras_tying.training import stream_perplexity

@@ -1,0 +1,116 @@
+"""Tables and a plot of the measurements: python -m benchmarks.report
+
+Reads `results/*.json`, writes `README.md` and `results/speed.png` beside it, and the table in the
+repository's README.
+"""
+
+import json
+from io import BytesIO
+from pathlib import Path
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from benchmarks.run import PARTS, RESULTS
+from keras_tying.files import write_atomically
+from keras_tying.zoo.cards import NOT_MEASURED, between_marks
+
+START, END = "<!-- speed, made by `python -m benchmarks.report` -->", "<!-- end of speed -->"
+OURS = "keras-tying"
+TITLES = {
+    "training": "Training, words a second",
+    "output_layer": "The output layer alone, forward and backward, tokens a second; 500 wide",
+    "evaluation": "Reading a text for its perplexity, words a second",
+    "generation": "Drawing 20 texts side by side, words a second",
+    "growth": "How the time of a training step grows",
+}
+
+
+def main() -> None:
+    found = {name: json.loads(path.read_text()) for name in PARTS if (path := RESULTS / f"{name}.json").exists()}
+    write_atomically(RESULTS.parent / "README.md", ("\n".join(page(found)) + "\n").encode())
+    readme = RESULTS.parents[1] / "README.md"
+    summary = speed_table(found["training"]["results"]) if "training" in found else [NOT_MEASURED]
+    write_atomically(readme, between_marks(readme.read_text(encoding="utf-8"), START, END, summary).encode())
+    draw(found, RESULTS / "speed.png")
+
+
+def page(found: dict[str, dict]) -> list[str]:
+    lines = [
+        "# Speed and memory",
+        "",
+        "Every contender runs in a process of its own and they take turns, A B C A B C; a ratio is the median of the",
+        "ratios within a round, so a machine that slows down does not favour one of them. Memory is the peak above",
+        "what the imported libraries take. Two layers of 200 (small), 650 (medium) and 1,500 (large) units, batch 20,",
+        "10,000 words, random text. GPU: not measured. Made by `python -m benchmarks.report`.",
+        "",
+        "![Speed beside PyTorch and stock Keras](results/speed.png)",
+    ]
+    for name, title in TITLES.items():
+        lines += ["", f"## {title}", ""]
+        if name not in found:
+            lines.append("Not measured.")
+            continue
+        measured = found[name]
+        table = growth_table if name == "growth" else speed_table
+        versions = ", ".join(f"{package} {version}" for package, version in measured["versions"].items())
+        lines += [*table(measured["results"]), "", f"{measured['device']}; {versions}.", ""]
+        lines += ["```", measured["command"], "```"]
+    return lines
+
+
+def speed_table(results: dict[str, dict]) -> list[str]:
+    """Words a second of every contender, and what it is beside them in speed and memory."""
+    names = list(next(iter(results.values()))["words_per_second"])
+    others = [name for name in names if not name.startswith(OURS)]
+    share = any("share_of_matrix_product_rate" in each for each in results.values())
+    columns = [*names, *(f"speed beside {name}" for name in others), *(f"memory beside {name}" for name in others)]
+    if share:
+        columns.append("share of the rate of matrix products")
+    lines = [_row("", *columns), _row("---", *["--:"] * len(columns))]
+    for size, each in results.items():
+        cells = [f"{each['words_per_second'][name]:,.0f}" for name in names]
+        cells += [f"{each['speed_ratio'][name]:.2f}" for name in others]
+        cells += [f"{each['memory_ratio'][name]:.2f}" for name in others]
+        lines.append(_row(size, *cells, *([f"{each['share_of_matrix_product_rate']:.2f}"] if share else [])))
+    return lines
+
+
+def growth_table(results: dict[str, dict]) -> list[str]:
+    """Milliseconds a step by size, and fitted exponents."""
+    lines = [_row("", "", "milliseconds a step", "exponent"), _row("---", "---", "---", "--:")]
+    for dimension, each in results.items():
+        for name, seconds in each["seconds_a_step"].items():
+            times = ", ".join(f"{int(value):,}: {1000 * second:.0f}" for value, second in seconds.items())
+            lines.append(_row(dimension, name, times, each["exponent"][name]))
+    return lines
+
+
+def _row(*cells: str) -> str:
+    return f"| {' | '.join(map(str, cells))} |"
+
+
+def draw(found: dict[str, dict], path: Path) -> None:
+    """Bars: how many times as fast as each other contender, a panel a part."""
+    parts = [name for name in TITLES if name in found and name != "growth"]
+    figure = Figure(figsize=(4 * len(parts), 3.6), layout="constrained")
+    for axes, part in zip(np.atleast_1d(figure.subplots(1, len(parts), squeeze=False)[0]), parts, strict=True):
+        results = found[part]["results"]
+        others = [n for n in next(iter(results.values()))["speed_ratio"] if not n.startswith(OURS)]
+        width = 0.8 / len(others)
+        for place, other in enumerate(others):
+            ratios = [each["speed_ratio"][other] for each in results.values()]
+            bars = axes.bar(np.arange(len(results)) + place * width, ratios, width * 0.95, label=f"than {other}")
+            axes.bar_label(bars, fmt="%.2f", fontsize=8)
+        axes.axhline(1, color="black", linewidth=0.8)
+        axes.set_xticks(np.arange(len(results)) + width * (len(others) - 1) / 2, list(results))
+        axes.set_title(part.replace("_", " "), fontsize=10)
+        axes.legend(fontsize=8)
+    figure.supylabel("times as fast")
+    content = BytesIO()
+    figure.savefig(content, format="png", dpi=90)
+    write_atomically(path, content.getvalue())
+
+
+if __name__ == "__main__":
+    main()
