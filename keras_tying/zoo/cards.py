@@ -88,6 +88,9 @@ def table(found: dict[str, Recipe]) -> str:
         "written by the command that ran it (`python train/lm.py --recipe NAME --record`).",
         "",
         *_rows(found),
+        "",
+        "Studies over many runs have pages of their own: [what embeddings learn](embeddings.md), [joint language",
+        "models](nnjm.md).",
     ]
     return "\n".join(lines) + "\n"
 
