@@ -105,13 +105,8 @@ def train_pytorch(size: Size) -> Work:
     import torch
     from torch.nn import functional
 
-    torch.manual_seed(0)
-    embedding = torch.nn.Embedding(size.vocabulary, size.units)
-    lstm = torch.nn.LSTM(size.units, size.units, size.layers, batch_first=True)
-    bias = torch.nn.Parameter(torch.zeros(size.vocabulary))
+    embedding, lstm, bias = _pytorch_model(size)
     parameters = [*embedding.parameters(), *lstm.parameters(), bias]
-    for parameter in parameters:
-        torch.nn.init.uniform_(parameter, -0.1, 0.1)
     optimizer = torch.optim.SGD(parameters, 1.0)
 
     @timed
@@ -129,6 +124,18 @@ def train_pytorch(size: Size) -> Work:
             optimizer.step()
 
     return work
+
+
+def _pytorch_model(size: Size):
+    import torch
+
+    torch.manual_seed(0)
+    embedding = torch.nn.Embedding(size.vocabulary, size.units)
+    lstm = torch.nn.LSTM(size.units, size.units, size.layers, batch_first=True)
+    bias = torch.nn.Parameter(torch.zeros(size.vocabulary))
+    for parameter in (*embedding.parameters(), *lstm.parameters(), bias):
+        torch.nn.init.uniform_(parameter, -0.1, 0.1)
+    return embedding, lstm, bias
 
 
 # The output layer alone: forward and backward
@@ -240,9 +247,7 @@ def evaluate_pytorch(size: Size) -> Work:
     import torch
     from torch.nn import functional
 
-    embedding = torch.nn.Embedding(size.vocabulary, size.units)
-    lstm = torch.nn.LSTM(size.units, size.units, size.layers, batch_first=True)
-    bias = torch.zeros(size.vocabulary)
+    embedding, lstm, bias = _pytorch_model(size)
 
     @timed
     @torch.inference_mode()
@@ -269,9 +274,7 @@ def generate_pytorch(size: Size) -> Work:
     import torch
     from torch.nn import functional
 
-    embedding = torch.nn.Embedding(size.vocabulary, size.units)
-    lstm = torch.nn.LSTM(size.units, size.units, size.layers, batch_first=True)
-    bias = torch.zeros(size.vocabulary)
+    embedding, lstm, bias = _pytorch_model(size)
 
     @timed
     @torch.inference_mode()
