@@ -58,12 +58,24 @@ def tokens(size: Size, count: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def train_keras_tying(size: Size) -> Work:
+    return _fit(_language_model(size), size)
+
+
+def train_on_one_batch(size: Size) -> Work:
+    """The same steps with nothing to read: one batch, which stays where it is."""
+    import tensorflow as tf
+
+    batch = tf.data.Dataset.from_tensors(tokens(size, 1)).repeat()
+    return _fit(_language_model(size), size, lambda count: {"x": batch, "steps_per_epoch": count})
+
+
+def _language_model(size: Size):
     import keras_tying as kt
 
     model = kt.models.LanguageModel(size.vocabulary, size.units, size.layers, tied=True)
     model.carry_state(size.batch)
     model.compile(kt.optimizers.ClippedSGD(), steps_per_execution=20)
-    return _fit(model, size)
+    return model
 
 
 def train_stock_keras(size: Size) -> Work:
@@ -80,9 +92,19 @@ def train_stock_keras(size: Size) -> Work:
     return _fit(model, size)
 
 
-def _fit(model, size: Size) -> Work:
-    """Work done by `fit`, timed inside it: afterwards TensorFlow may take seconds to give its input threads up."""
+def _fit(model, size: Size, data: Callable[[int], dict] | None = None) -> Work:
+    """Work done by `fit`, timed inside it: afterwards TensorFlow may take seconds to give its input threads up.
+
+    Args:
+        model: A compiled model.
+        size: Its size.
+        data: Arguments of `fit` that give a number of batches; default: random text.
+    """
     import keras
+
+    def text(count: int) -> dict:
+        inputs, targets = tokens(size, count)
+        return {"x": inputs, "y": targets, "batch_size": size.batch}
 
     class Stopwatch(keras.callbacks.Callback):
         seconds = 0.0
@@ -95,7 +117,7 @@ def _fit(model, size: Size) -> Work:
 
     def work(count: int) -> float:
         watch = Stopwatch()
-        model.fit(*tokens(size, count), batch_size=size.batch, shuffle=False, verbose=0, callbacks=[watch])
+        model.fit(**(data or text)(count), shuffle=False, verbose=0, callbacks=[watch])
         return watch.seconds
 
     return work
@@ -302,5 +324,6 @@ CONTENDERS: dict[str, dict[str, Callable[[Size], Work]]] = {
     },
     "evaluation": {"keras-tying": evaluate_keras_tying, "PyTorch": evaluate_pytorch},
     "generation": {"keras-tying": generate_keras_tying, "PyTorch": generate_pytorch},
+    "waiting": {"keras-tying": train_keras_tying, "nothing to read": train_on_one_batch},
     "growth": {"keras-tying": train_keras_tying, "PyTorch": train_pytorch},
 }

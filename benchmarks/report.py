@@ -22,7 +22,13 @@ TITLES = {
     "output_layer": "The output layer alone, forward and backward, tokens a second; 500 wide",
     "evaluation": "Reading a text for its perplexity, words a second",
     "generation": "Drawing 20 texts side by side, words a second",
+    "waiting": "Training with and without reading a text, words a second",
     "growth": "How the time of a training step grows",
+}
+
+SHARES = {
+    "share_of_matrix_product_rate": "share of the rate of matrix products",
+    "share_of_time_waiting": "share of time waiting for data",
 }
 
 
@@ -63,16 +69,16 @@ def speed_table(results: dict[str, dict]) -> list[str]:
     """Words a second of every contender, and what it is beside them in speed and memory."""
     names = list(next(iter(results.values()))["words_per_second"])
     others = [name for name in names if not name.startswith(OURS)]
-    share = any("share_of_matrix_product_rate" in each for each in results.values())
     columns = [*names, *(f"speed beside {name}" for name in others), *(f"memory beside {name}" for name in others)]
-    if share:
-        columns.append("share of the rate of matrix products")
+    shares = {key: title for key, title in SHARES.items() if any(key in each for each in results.values())}
+    columns += shares.values()
     lines = [_row("", *columns), _row("---", *["--:"] * len(columns))]
     for size, each in results.items():
         cells = [f"{each['words_per_second'][name]:,.0f}" for name in names]
         cells += [f"{each['speed_ratio'][name]:.2f}" for name in others]
         cells += [f"{each['memory_ratio'][name]:.2f}" for name in others]
-        lines.append(_row(size, *cells, *([f"{each['share_of_matrix_product_rate']:.2f}"] if share else [])))
+        cells += [f"{each[key]:.2f}" for key in shares]
+        lines.append(_row(size, *cells))
     return lines
 
 
@@ -92,7 +98,7 @@ def _row(*cells: str) -> str:
 
 def draw(found: dict[str, dict], path: Path) -> None:
     """Bars: how many times as fast as each other contender, a panel a part."""
-    parts = [name for name in TITLES if name in found and name != "growth"]
+    parts = [name for name in TITLES if name in found and name not in ("waiting", "growth")]
     figure = Figure(figsize=(4 * len(parts), 3.6), layout="constrained")
     for axes, part in zip(np.atleast_1d(figure.subplots(1, len(parts), squeeze=False)[0]), parts, strict=True):
         results = found[part]["results"]

@@ -56,6 +56,16 @@ def generation(rounds: int) -> dict:
     return {name: compare("generation", size, 2, rounds) for name, size in SIZES.items()}
 
 
+def waiting(rounds: int) -> dict:
+    """The share of training that is spent waiting for data: how much faster it is where there is nothing to read."""
+    results = {}
+    for name, size in SIZES.items():
+        results[name] = compare("waiting", size, STEPS_A_TURN[name], rounds)
+        share = 1 - results[name]["speed_ratio"]["nothing to read"]
+        results[name]["share_of_time_waiting"] = round(max(share, 0), 3)
+    return results
+
+
 def growth(rounds: int) -> dict:
     """Seconds a training step as one dimension grows, and the exponents fitted to them."""
     base = {"units": 400, "vocabulary": 10_000, "steps": 20}
@@ -88,6 +98,7 @@ PARTS = {
     "output_layer": output_layer,
     "evaluation": evaluation,
     "generation": generation,
+    "waiting": waiting,
     "growth": growth,
 }
 
