@@ -83,6 +83,8 @@ def table(found: dict[str, Recipe]) -> str:
         "written by the command that ran it (`python train/lm.py --recipe NAME --record`).",
         "",
         *_rows(found),
+        "",
+        "Studies: [what embeddings learn](embeddings.md), [joint language models](nnjm.md).",
     ]
     return "\n".join(lines) + "\n"
 
