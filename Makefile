@@ -18,6 +18,8 @@ lint: $(VENV)/installed
 
 zoo: $(VENV)/installed
 	$(BIN)/python -m keras_tying.zoo.cards
+	$(BIN)/python -m keras_tying.study.page
+	$(BIN)/python -m keras_tying.study.joint_page
 
 $(VENV)/installed: setup.cfg pyproject.toml
 	$(PYTHON) -m venv $(VENV)

@@ -69,3 +69,16 @@ def text_files(tmp_path, corpus):
         path.write_text("\n".join(corpus.splits[split][:lines]).lower() + "\n", encoding="utf-8")
         arguments += [f"--{split}-file", str(path)]
     return arguments
+
+
+@pytest.fixture
+def aligned_files(tmp_path):
+    """Small texts by split: source, target and links of sentences and themselves, in capitals."""
+    rng, files = np.random.default_rng(0), {}
+    for split, count in (("train", 60), ("valid", 10), ("test", 10)):
+        lines = [" ".join(f"w{i}" for i in rng.integers(0, 9, rng.integers(1, 7))) for _ in range(count)]
+        links = [" ".join(f"{i}-{i}" for i in range(len(line.split()))) for line in lines]
+        files[split] = [tmp_path / f"{split}.{end}" for end in ("src", "tgt", "align")]
+        for path, text in zip(files[split], (lines, [line.upper() for line in lines], links), strict=True):
+            path.write_text("\n".join(text) + "\n")
+    return files

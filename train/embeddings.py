@@ -6,7 +6,6 @@ python train/embeddings.py vectors.bin                               a file in w
 """
 
 import argparse
-import json
 import os
 import sys
 from pathlib import Path
@@ -16,6 +15,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # TensorFlow's warnings, wit
 from keras_tying.data.similarity import load_similarity_sets, read_similarity_set
 from keras_tying.files import write_atomically
 from keras_tying.study import draw, measure_embeddings, page, read_embeddings, table
+from keras_tying.study.results import write_results
 from keras_tying.training import environment
 from keras_tying.zoo.recipes import recipe_folder
 
@@ -48,10 +48,9 @@ def study(arguments: argparse.Namespace) -> int:
     embeddings = read_embeddings(arguments.runs)
     figures = measure_embeddings(embeddings, sets, arguments.words, arguments.most_frequent)
     start = files_start(arguments)
-    start.parent.mkdir(parents=True, exist_ok=True)
-    results = {**figures, **environment(), "command": reproducing_command(arguments)}
-    write_atomically(start.with_suffix(".json"), (json.dumps(results, indent=1) + "\n").encode())
-    written = [start.with_suffix(".json"), *draw(start, embeddings, sets, arguments.words)]
+    results = start.with_suffix(".json")
+    write_results(results, {**figures, **environment(), "command": reproducing_command(arguments)})
+    written = [results, *draw(start, embeddings, sets, arguments.words)]
     text = table(figures)
     if arguments.record:
         written.append(page.write_page())

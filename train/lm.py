@@ -174,9 +174,7 @@ def train(run: Run, settings: recipes.RunSettings, arguments: argparse.Namespace
 
 def evaluate(run: Run) -> int:
     settings = load_table(recipes.RunSettings, run.config)
-    if not run.model.exists():
-        raise FileNotFoundError(f"{run.folder} has no trained model yet. Finish it with --resume {run.folder}")
-    model = keras.saving.load_model(run.model)
+    model = run.load_model()
     vocabulary = run.open_vocabulary(settings.vocabulary_sha256)
     corpus = open_corpus(settings.recipe, settings.files, settings.data_dir)
     for split in ("valid", "test"):

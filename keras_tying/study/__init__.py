@@ -1,4 +1,4 @@
-"""The study of what embeddings learn: figures, plots and the page that shows them."""
+"""Studies of the zoo: what embeddings learn, how joint language models compare; figures, plots and their pages."""
 
 from keras_tying.study.embeddings import Embedding, Update, read_embeddings, updates_by_frequency
 from keras_tying.study.figures import measure_embeddings, table

@@ -69,9 +69,7 @@ def _read(path: Path) -> list[Embedding]:
     if not path.is_dir():
         return [Embedding(path.stem, path.name, *load_word_vectors(path))]
     run = Run.open(path)
-    if not run.model.exists():
-        raise FileNotFoundError(f"{path} has no trained model yet. Finish the run first.")
-    model = keras.saving.load_model(run.model)
+    model = run.load_model()
     if not hasattr(model, "embedding_matrices"):
         raise ValueError(f"Expected a model with input and output embeddings. Received: {type(model).__name__}")
     vocabulary = Vocabulary.load(run.vocabulary)

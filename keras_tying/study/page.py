@@ -3,12 +3,12 @@
 python -m keras_tying.study.page
 """
 
-import json
 from pathlib import Path
 from typing import Any
 
 from keras_tying.files import write_atomically
 from keras_tying.study.figures import table
+from keras_tying.study.results import provenance, read_results
 from keras_tying.tables import Table, load_table
 from keras_tying.zoo.recipes import recipe_folder
 
@@ -49,23 +49,15 @@ def write_page(folder: Path | None = None) -> Path:
 
 def _results(results: Path, name: str, study: Study) -> list[str]:
     path = results / f"{name}.json"
-    if not path.exists():
+    figures = read_results(path)
+    if figures is None:
         return ["Not measured."]
-    figures = json.loads(path.read_text(encoding="utf-8"))
-    versions = ", ".join(f"{package} {version}" for package, version in figures["versions"].items())
     plots = [
-        f"![{title}](results/{name}_{plot}.png)" for plot, title in PLOTS.items() if plot_exists(results, name, plot)
+        f"![{title}](results/{name}_{plot}.png)"
+        for plot, title in PLOTS.items()
+        if (results / f"{name}_{plot}.png").exists()
     ]
-    return [
-        table(figures, study.published),
-        *plots,
-        f"Measured on {figures['device']}; {versions}. All figures: [results/{name}.json](results/{name}.json).",
-        f"```\n{figures['command']}\n```",
-    ]
-
-
-def plot_exists(results: Path, name: str, plot: str) -> bool:
-    return (results / f"{name}_{plot}.png").exists()
+    return [table(figures, study.published), *plots, *provenance(path, figures)]
 
 
 if __name__ == "__main__":

@@ -33,13 +33,15 @@ def draw(
     figures = {"similarity": _similarity(embeddings, sets), "map": _map(embeddings, queries)}
     if any(embedding.updates is not None for embedding in embeddings):
         figures["updates"] = _updates(embeddings)
-    paths = []
-    for name, figure in figures.items():
-        content = BytesIO()
-        figure.savefig(content, format="png", dpi=80)
-        paths.append(path.with_name(f"{path.name}_{name}.png"))
-        write_atomically(paths[-1], content.getvalue())
-    return paths
+    return [write_png(figure, path.with_name(f"{path.name}_{name}.png")) for name, figure in figures.items()]
+
+
+def write_png(figure: Figure, path: Path) -> Path:
+    """Writes a figure whole; returns its path."""
+    content = BytesIO()
+    figure.savefig(content, format="png", dpi=80)
+    write_atomically(path, content.getvalue())
+    return path
 
 
 def _panels(number: int, title: str) -> tuple[Figure, list[Axes]]:

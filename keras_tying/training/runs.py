@@ -52,19 +52,34 @@ class Run:
             raise FileNotFoundError(f"{run.folder} is not a run: there is no {run.config.name} in it.")
         return run
 
-    def open_vocabulary(self, sha256: str) -> Vocabulary:
-        """The vocabulary in the folder, if it is the one the run was made with.
+    def open_vocabulary(self, sha256: str, path: Path | None = None) -> Vocabulary:
+        """A vocabulary in the folder, if it is the one the run was made with.
+
+        Args:
+            sha256: Of that one.
+            path: Its file. Default: `vocabulary`.
 
         Raises:
             ValueError: If its SHA-256 is another.
         """
-        vocabulary = Vocabulary.load(self.vocabulary)
+        path = path or self.vocabulary
+        vocabulary = Vocabulary.load(path)
         if vocabulary.sha256 != sha256:
             raise ValueError(
-                f"{self.vocabulary} is not the vocabulary this run was made with: expected SHA-256 "
+                f"{path} is not the vocabulary this run was made with: expected SHA-256 "
                 f"{sha256}, received {vocabulary.sha256}. Put the file back."
             )
         return vocabulary
+
+    def load_model(self) -> keras.Model:
+        """The trained model.
+
+        Raises:
+            FileNotFoundError: If training has not come to its end.
+        """
+        if not self.model.exists():
+            raise FileNotFoundError(f"{self.folder} has no trained model yet. Finish it with --resume {self.folder}")
+        return keras.saving.load_model(self.model)
 
     @property
     def config(self) -> Path:

@@ -61,10 +61,10 @@ def card(name: str, recipe: Recipe) -> str:
         lines += [f"Published in: {published.source}.", ""]
     if measured:
         minutes = measured.wall_time_seconds / 60
-        versions = ", ".join(f"{package} {version}" for package, version in measured.versions.items())
         lines += [
             f"Measured with seed {measured.seed} after {measured.epochs} epochs, {minutes:.0f} minutes of training "
-            f"({measured.words_per_second:,.0f} words a second) on {measured.device}; {versions}.",
+            f"({measured.words_per_second:,.0f} words a second) on {measured.device}; "
+            f"{versions_line(measured.versions)}.",
             "Curves of the run: " + f"[results/{name}.json](results/{name}.json).",
             "",
             "```",
@@ -89,10 +89,14 @@ def table(found: dict[str, Recipe]) -> str:
         "",
         *_rows(found),
         "",
-        "Studies over many runs have pages of their own: [what embeddings learn](embeddings.md), [joint language",
-        "models](nnjm.md).",
+        "Studies: [what embeddings learn](embeddings.md), [joint language models](nnjm.md).",
     ]
     return "\n".join(lines) + "\n"
+
+
+def versions_line(versions: dict[str, str]) -> str:
+    """Packages and their versions in words."""
+    return ", ".join(f"{package} {version}" for package, version in versions.items())
 
 
 def _rows(found: dict[str, Recipe], folder: str = "") -> list[str]:

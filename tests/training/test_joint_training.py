@@ -15,13 +15,6 @@ from keras_tying.training.joint_language_model import (
     sample_perplexity,
     train_joint_language_model,
 )
-from keras_tying.training.joint_pictures import (
-    draw_curves,
-    draw_heat_map,
-    draw_position_weights,
-    position_weights,
-    word_weights,
-)
 from keras_tying.training.schedules import halved_rate
 
 WORDS = 20
@@ -154,23 +147,3 @@ def test_perplexity_equals_a_numpy_computation_and_not_the_batches(rng, monkeypa
 def test_text_too_short_for_a_batch_says_how_much_is_needed(tmp_path, rng):
     with pytest.raises(ValueError, match=r"at least 9999 target words for one batch"):
         train(tmp_path, text(rng), make(), batch_size=9999)
-
-
-def test_weights_are_told_apart_by_input_word():
-    model = make(order=3, global_context=True)
-    kernel = np.zeros(model.hidden_layers[0].kernel.shape, "float32")
-    kernel[8:16] = -2  # the second word of the window
-    kernel[-8:] = 3  # the last of the history
-    model.hidden_layers[0].kernel.assign(kernel)
-    assert position_weights(model) == [0, 2, 0, 0, 3]
-    assert word_weights(model).shape == (5, 8, 16)
-
-
-def test_pictures_are_drawn(tmp_path):
-    pytest.importorskip("matplotlib")
-    model = make()
-    draw_heat_map(model, tmp_path / "weights.png")
-    draw_position_weights(position_weights(model), model.window, tmp_path / "positions.png")
-    draw_curves({"n": ([1, 2], [9.0, 8.0]), "rate": ([0.3], [7.0])}, tmp_path / "curves.png")
-    for path in tmp_path.iterdir():
-        assert path.read_bytes().startswith(b"\x89PNG")
