@@ -8,6 +8,7 @@ one's threads and memory are not the other's.
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -36,12 +37,12 @@ class Size:
 Work = Callable[[int], float]
 
 
-def timed(function: Callable[[int], None]) -> Work:
-    """`function` as work: returns the seconds it took."""
+def timed(function: Callable[[Any], None]) -> Callable[[Any], float]:
+    """`function`, made to return the seconds it took."""
 
-    def work(count: int) -> float:
+    def work(argument: Any) -> float:
         start = time.perf_counter()
-        function(count)
+        function(argument)
         return time.perf_counter() - start
 
     return work
@@ -81,7 +82,11 @@ def train_stock_keras(size: Size) -> Work:
 
 
 def _fit(model, size: Size) -> Work:
-    """Work done by `fit`, timed inside it: afterwards TensorFlow may take seconds to give its input threads up."""
+    return lambda count: fit_seconds(model, *tokens(size, count), batch_size=size.batch)
+
+
+def fit_seconds(model, *data, **arguments) -> float:
+    """Fits a model; timed inside `fit`: afterwards TensorFlow may take seconds to give its input threads up."""
     import keras
 
     class Stopwatch(keras.callbacks.Callback):
@@ -93,12 +98,9 @@ def _fit(model, size: Size) -> Work:
         def on_train_end(self, logs=None):
             self.seconds = time.perf_counter() - self.start
 
-    def work(count: int) -> float:
-        watch = Stopwatch()
-        model.fit(*tokens(size, count), batch_size=size.batch, shuffle=False, verbose=0, callbacks=[watch])
-        return watch.seconds
-
-    return work
+    watch = Stopwatch()
+    model.fit(*data, shuffle=False, verbose=0, callbacks=[watch], **arguments)
+    return watch.seconds
 
 
 def train_pytorch(size: Size) -> Work:
