@@ -8,6 +8,7 @@ one's threads and memory are not the other's.
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -36,12 +37,12 @@ class Size:
 Work = Callable[[int], float]
 
 
-def timed(function: Callable[[int], None]) -> Work:
-    """`function` as work: returns the seconds it took."""
+def timed(function: Callable[[Any], None]) -> Callable[[Any], float]:
+    """`function`, made to return the seconds it took."""
 
-    def work(count: int) -> float:
+    def work(argument: Any) -> float:
         start = time.perf_counter()
-        function(count)
+        function(argument)
         return time.perf_counter() - start
 
     return work
@@ -66,7 +67,8 @@ def train_on_one_batch(size: Size) -> Work:
     import tensorflow as tf
 
     batch = tf.data.Dataset.from_tensors(tokens(size, 1)).repeat()
-    return _fit(_language_model(size), size, lambda count: {"x": batch, "steps_per_epoch": count})
+    model = _language_model(size)
+    return lambda count: fit_seconds(model, batch, steps_per_epoch=count)
 
 
 def _language_model(size: Size):
@@ -92,19 +94,13 @@ def train_stock_keras(size: Size) -> Work:
     return _fit(model, size)
 
 
-def _fit(model, size: Size, data: Callable[[int], dict] | None = None) -> Work:
-    """Work done by `fit`, timed inside it: afterwards TensorFlow may take seconds to give its input threads up.
+def _fit(model, size: Size) -> Work:
+    return lambda count: fit_seconds(model, *tokens(size, count), batch_size=size.batch)
 
-    Args:
-        model: A compiled model.
-        size: Its size.
-        data: Arguments of `fit` that give a number of batches; default: random text.
-    """
+
+def fit_seconds(model, *data, **arguments) -> float:
+    """Fits a model; timed inside `fit`: afterwards TensorFlow may take seconds to give its input threads up."""
     import keras
-
-    def text(count: int) -> dict:
-        inputs, targets = tokens(size, count)
-        return {"x": inputs, "y": targets, "batch_size": size.batch}
 
     class Stopwatch(keras.callbacks.Callback):
         seconds = 0.0
@@ -115,12 +111,9 @@ def _fit(model, size: Size, data: Callable[[int], dict] | None = None) -> Work:
         def on_train_end(self, logs=None):
             self.seconds = time.perf_counter() - self.start
 
-    def work(count: int) -> float:
-        watch = Stopwatch()
-        model.fit(**(data or text)(count), shuffle=False, verbose=0, callbacks=[watch])
-        return watch.seconds
-
-    return work
+    watch = Stopwatch()
+    model.fit(*data, shuffle=False, verbose=0, callbacks=[watch], **arguments)
+    return watch.seconds
 
 
 def train_pytorch(size: Size) -> Work:

@@ -9,7 +9,7 @@ import json
 
 import numpy as np
 
-from benchmarks.contenders import CONTENDERS, Size, Work
+from benchmarks.contenders import CONTENDERS, Size, Work, fit_seconds, timed
 from benchmarks.measure import compare
 from benchmarks.run import RESULTS
 from keras_tying.files import write_atomically
@@ -43,10 +43,7 @@ def train_keras_tying(size: Size) -> Work:
     model = kt.zoo.nnjm(size.vocabulary, size.vocabulary, window=WINDOW, hidden_units=(size.units,))
     model.compile(kt.optimizers.ClippedSGD(0.3), steps_per_execution=STEPS_PER_CALL)
 
-    def work(count: int) -> None:
-        model.fit(JointBatches(model, joint_samples(size, count), size.words, seed=0), shuffle=False, verbose=0)
-
-    return work
+    return lambda count: fit_seconds(model, JointBatches(model, joint_samples(size, count), size.words, seed=0))
 
 
 def train_pytorch(size: Size) -> Work:
@@ -62,19 +59,23 @@ def train_pytorch(size: Size) -> Work:
         torch.nn.init.uniform_(parameter, -0.05, 0.05)
     optimizer = torch.optim.SGD(parameters, 0.3)
 
-    def work(count: int) -> None:
-        samples = joint_samples(size, count)
-        order = np.random.default_rng(0).permutation(len(samples))[: count * size.words]
-        inputs = samples.inputs(order, HISTORY, WINDOW)
-        columns = (inputs["window"], inputs["history"], samples.target_ids[order])
-        tensors = (torch.from_numpy(column).long().split(size.words) for column in columns)
-        for window, history, targets in zip(*tensors, strict=True):
+    @timed
+    def train(batches: list) -> None:
+        for window, history, targets in batches:
             vectors = torch.cat([source(window).flatten(1), target(history).flatten(1)], 1)
             loss = functional.cross_entropy(output(torch.tanh(hidden(vectors))), targets)
             optimizer.zero_grad(set_to_none=True)
             loss.backward()
             torch.nn.utils.clip_grad_norm_(parameters, 5.0)
             optimizer.step()
+
+    def work(count: int) -> float:
+        samples = joint_samples(size, count)
+        order = np.random.default_rng(0).permutation(len(samples))[: count * size.words]
+        inputs = samples.inputs(order, HISTORY, WINDOW)
+        columns = (inputs["window"], inputs["history"], samples.target_ids[order])
+        tensors = (torch.from_numpy(column).long().split(size.words) for column in columns)
+        return train(list(zip(*tensors, strict=True)))
 
     return work
 
