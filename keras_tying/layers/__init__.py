@@ -5,5 +5,6 @@ from keras_tying.layers.lstm import LSTM
 from keras_tying.layers.section_means import SectionMeans
 from keras_tying.layers.tied_dense import TiedDense
 from keras_tying.layers.tied_embedding import TiedEmbedding
+from keras_tying.layers.word_dropout import WordDropout
 
-__all__ = ["LSTM", "CarriedState", "SectionMeans", "TiedDense", "TiedEmbedding"]
+__all__ = ["LSTM", "CarriedState", "SectionMeans", "TiedDense", "TiedEmbedding", "WordDropout"]

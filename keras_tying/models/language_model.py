@@ -5,10 +5,12 @@ from keras import ops
 
 from keras_tying.backend import compile_function
 from keras_tying.ids import check_ids
-from keras_tying.layers import LSTM, CarriedState, TiedEmbedding
+from keras_tying.layers import CarriedState, TiedEmbedding, WordDropout
 from keras_tying.losses import SequenceCrossEntropy
 from keras_tying.models.fused_output import FusedOutputModel
+from keras_tying.models.recurrent_stack import dropout_layers, recurrent_layers
 from keras_tying.models.sampling import generate_words
+from keras_tying.models.variational_dropout import VariationalDropout, as_dropout
 
 
 @keras.saving.register_keras_serializable("keras_tying")
@@ -19,7 +21,7 @@ class LanguageModel(FusedOutputModel):
     the optional projection `P`, the scores of all words are `h3 = V P h2 + b`, `V = U = S` when tied.
 
     Trained on windows `[B, T]` of a text cut into `B` rows, it carries its recurrent state from one
-    window to the next once `carry_state(B)` was called. Compiled with `SequenceCrossEntropy`, which
+    window to the next once `carry_state(B)` was called. Compiled with a `SequenceCrossEntropy`, one of which
     stands in where no loss is given, training goes from hidden states straight to the loss; `predict` gives logits.
 
     Args:
@@ -32,10 +34,14 @@ class LanguageModel(FusedOutputModel):
         projection_bias: Boolean, whether the projection has a bias after all. Defaults to `False`.
         projection_regularizer: Regularizer of `P`, for example `ProjectionRegularizer`.
         dropout: Float in [0, 1): on the input of each LSTM layer and on the output of the last, drawn
-            anew at every step, never on the recurrence. Defaults to 0.
+            anew at every step, never on the recurrence; or a `VariationalDropout`, whose masks hold for
+            a window. Defaults to 0.
         initializer_range: Every weight and bias is drawn from uniform(-range, range). Defaults to 0.1.
         lstm_bias_initializer: Initializer of the LSTM layers' biases, if not that one.
         logit_soft_cap: Optional cap on the scores.
+        output_bias: Boolean, whether words have a bias in their scores. Defaults to `True`.
+        default_loss: The `SequenceCrossEntropy` that stands in where `compile` is given no loss, for
+            example an `AugmentedLoss`. Default: a plain one.
         **kwargs: `name`, `dtype`, `trainable`.
 
     Call arguments:
@@ -75,16 +81,16 @@ class LanguageModel(FusedOutputModel):
         initializer_range=0.1,
         lstm_bias_initializer=None,
         logit_soft_cap=None,
+        output_bias=True,
+        default_loss=None,
         **kwargs,
     ):
-        super().__init__(initializer_range, **kwargs)
+        super().__init__(initializer_range, default_loss, **kwargs)
         if projection_regularizer is not None and not projection:
             raise ValueError(
                 "`projection_regularizer` needs `projection=True`. "
                 f"Received: projection_regularizer={projection_regularizer!r}, projection={projection}"
             )
-        if not 0 <= dropout < 1:
-            raise ValueError(f"`dropout` must be in [0, 1). Received: dropout={dropout}")
         self.vocabulary_size = vocabulary_size
         self.units = units
         self.num_layers = num_layers
@@ -92,37 +98,31 @@ class LanguageModel(FusedOutputModel):
         self.has_projection = projection
         self.projection_bias = projection_bias
         self.projection_regularizer = keras.regularizers.get(projection_regularizer)
-        self.dropout = dropout
+        self.dropout = as_dropout(dropout)
         self.lstm_bias_initializer = keras.initializers.get(lstm_bias_initializer)
         self.logit_soft_cap = logit_soft_cap
+        self.output_bias = output_bias
 
         self.embedding = TiedEmbedding(
             vocabulary_size,
             units,
             tie_weights=tied,
+            use_bias=output_bias,
             embeddings_initializer=self._uniform(),
             bias_initializer=self._uniform(),
             logit_soft_cap=logit_soft_cap,
             dtype=self.dtype_policy,
             name="embedding",
         )
-        self.dropouts = [
-            keras.layers.Dropout(dropout, dtype=self.dtype_policy, name=f"dropout_{i}") for i in range(num_layers + 1)
-        ]
-        self.recurrent = [
-            LSTM(
-                units,
-                kernel_initializer=self._uniform(),
-                recurrent_initializer=self._uniform(),
-                bias_initializer=self.lstm_bias_initializer or self._uniform(),
-                unit_forget_bias=False,
-                return_sequences=True,
-                return_state=True,
-                dtype=self.dtype_policy,
-                name=f"lstm_{i}",
+        self.word_dropout = None
+        if self._variational:
+            self.word_dropout = WordDropout(
+                vocabulary_size, self.dropout.words, dtype=self.dtype_policy, name="word_dropout"
             )
-            for i in range(num_layers)
-        ]
+        self.dropouts = dropout_layers(self.dropout, num_layers, self.dtype_policy)
+        self.recurrent = recurrent_layers(
+            units, num_layers, self.dropout, self._uniform, self.lstm_bias_initializer, self.dtype_policy
+        )
         self.projection = None
         if projection:
             self.projection = keras.layers.Dense(
@@ -136,6 +136,10 @@ class LanguageModel(FusedOutputModel):
             )
         self.carried = CarriedState([units] * (2 * num_layers), name="carried_state")
         self.build((None, None))
+
+    @property
+    def _variational(self):
+        return isinstance(self.dropout, VariationalDropout)
 
     @property
     def output_embedding(self):
@@ -165,6 +169,8 @@ class LanguageModel(FusedOutputModel):
     def hidden_states(self, inputs, states=None, training=None):
         """Word ids `[B, T]` to what the output embedding is multiplied with, `[B, T, H]`, and states."""
         hidden = self.embedding(inputs)
+        if self.word_dropout is not None:
+            hidden = self.word_dropout(hidden, inputs, training=training)
         new_states = []
         for i, (dropout, layer) in enumerate(zip(self.dropouts, self.recurrent, strict=False)):
             initial = None
@@ -269,8 +275,10 @@ class LanguageModel(FusedOutputModel):
             "projection": self.has_projection,
             "projection_bias": self.projection_bias,
             "projection_regularizer": keras.regularizers.serialize(self.projection_regularizer),
-            "dropout": self.dropout,
+            "dropout": self.dropout.get_config() if self._variational else self.dropout,
             "initializer_range": self.initializer_range,
             "lstm_bias_initializer": keras.initializers.serialize(self.lstm_bias_initializer),
             "logit_soft_cap": self.logit_soft_cap,
+            "output_bias": self.output_bias,
+            "default_loss": keras.losses.serialize(self.default_loss),
         }

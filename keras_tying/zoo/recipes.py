@@ -40,6 +40,8 @@ class Optimisation(Table):
     """Factor of the learning rate at each epoch after those."""
     patience: int | None = Field(default=None, ge=1)
     """Epochs without a better validation perplexity before training stops; `None` never stops."""
+    session_epochs: int | None = Field(default=None, ge=1)
+    """Epochs after which the learning rate starts anew, from the weights reached; `None` never starts anew."""
 
 
 class Model(Table):
