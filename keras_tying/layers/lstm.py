@@ -66,6 +66,9 @@ class LSTM(keras.layers.LSTM):
             last, outputs = last * kept, outputs * ops.expand_dims(kept, 1)
         return last, outputs, states
 
+    def _maybe_config_dropout_masks(self, *_):
+        """Draws nothing, where Keras draws masks for inference too: `inner_loop` knows whether it trains."""
+
     def _recur(self, sequences, initial_state, mask, training, dropout):
         fast_path = _fast_path()
         if fast_path is None or not fast_path.applies(self):
