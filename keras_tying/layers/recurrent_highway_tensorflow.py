@@ -23,7 +23,7 @@ def highway_sequence(projected, state, kernels, biases, kept=None):
         _, (outputs, *micro) = scan(step, (state,), [as_sequence(projected)], 4)
 
         def gradient(d_outputs):
-            transposed = [tf.transpose(matrix) for matrix in matrices]  # once: a transposing product takes twice as long
+            transposed = [tf.transpose(matrix) for matrix in matrices]
 
             def step_back(states, inputs):
                 return _step_back(states[0], inputs, transposed, kept)

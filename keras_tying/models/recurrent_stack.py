@@ -2,7 +2,7 @@
 
 import keras
 
-from keras_tying.layers import LSTM
+from keras_tying.layers import LSTM, RecurrentHighway
 from keras_tying.models.variational_dropout import VariationalDropout
 
 ONE_MASK_A_WINDOW = (None, 1, None)
@@ -25,36 +25,41 @@ def dropout_layers(dropout, num_layers, dtype):
     ]
 
 
-def recurrent_layers(units, num_layers, dropout, initializer, bias_initializer, dtype):
-    """LSTM layers `[B, T, H]` to `[B, T, H]` and states.
+def recurrent_layers(units, num_layers, recurrence_depth, dropout, initializer, bias_initializer, dtype):
+    """LSTM or recurrent highway layers, `[B, T, H]` to `[B, T, H]` and states.
 
     Args:
         units: Integer `H`.
         num_layers: Integer, how many.
+        recurrence_depth: Integer, micro-steps of recurrent highway layers; `None` makes LSTM layers.
         dropout: A rate, which does not concern them, or a `VariationalDropout`, which does.
         initializer: Makes an initializer of weights each time it is called.
         bias_initializer: Initializer of biases, or `None` for that of the weights.
         dtype: Their dtype policy.
+
+    Raises:
+        ValueError: If recurrent highway layers are to share masks as LSTM layers can.
     """
-    return [
-        LSTM(
-            units,
-            kernel_initializer=initializer(),
-            recurrent_initializer=initializer(),
-            bias_initializer=bias_initializer or initializer(),
-            unit_forget_bias=False,
-            return_sequences=True,
-            return_state=True,
-            dtype=dtype,
-            name=f"lstm_{i}",
-            **_dropout_arguments(dropout),
-        )
-        for i in range(num_layers)
-    ]
 
+    def arguments(kind, i):
+        return {
+            "kernel_initializer": initializer(),
+            "recurrent_initializer": initializer(),
+            "bias_initializer": bias_initializer or initializer(),
+            "return_sequences": True,
+            "return_state": True,
+            "dtype": dtype,
+            "name": f"{kind}_{i}",
+            **masks,
+        }
 
-def _dropout_arguments(dropout):
-    if not isinstance(dropout, VariationalDropout):
-        return {}
-    arguments = {"dropout": dropout.inputs, "recurrent_dropout": dropout.hidden}
-    return {**arguments, "shared_dropout_masks": True, "drop_outputs": True} if dropout.shared else arguments
+    masks = {}
+    if isinstance(dropout, VariationalDropout):
+        masks = {"dropout": dropout.inputs, "recurrent_dropout": dropout.hidden}
+        if dropout.shared and recurrence_depth:
+            raise ValueError(f"Recurrent highway layers have no `shared` masks. Received: dropout={dropout}")
+        if dropout.shared:
+            masks |= {"shared_dropout_masks": True, "drop_outputs": True}
+    if recurrence_depth is None:
+        return [LSTM(units, unit_forget_bias=False, **arguments("lstm", i)) for i in range(num_layers)]
+    return [RecurrentHighway(units, recurrence_depth, **arguments("highway", i)) for i in range(num_layers)]

@@ -38,6 +38,8 @@ class Schedule:
     decay: float
     patience: int | None = None
     session_epochs: int | None = None
+    weight_decay: float = 0.0
+    l2: float = 0.0
 
 
 def train_language_model(
@@ -72,7 +74,7 @@ def train_language_model(
     cut = windows(train_ids, schedule.batch_size, schedule.steps, len(vocabulary))
     model.carry_state(schedule.batch_size)
     model.compile(
-        ClippedSGD(schedule.learning_rate, schedule.clip_norm),
+        ClippedSGD(schedule.learning_rate, schedule.clip_norm, schedule.weight_decay, weight_decay=schedule.l2 or None),
         model.default_loss,
         steps_per_execution=STEPS_PER_CALL,
     )

@@ -26,10 +26,12 @@ def write_cards(folder: Path | None = None) -> None:
 
 
 def with_summary(readme: str, found: dict[str, Recipe]) -> str:
-    """The repository's README with the rows of all published results between its two marks."""
+    """The repository's README with the rows of what has been published and measured between its two marks."""
     before, _, rest = readme.partition(START)
     _, _, after = rest.partition(END)
-    rows = "\n".join(_rows({name: recipe for name, recipe in found.items() if recipe.published}, "zoo/"))
+    rows = "\n".join(
+        _rows({name: recipe for name, recipe in found.items() if recipe.published and recipe.measured}, "zoo/")
+    )
     return f"{before}{START}\n{rows}\n{END}{after}" if rest else readme
 
 
