@@ -43,6 +43,7 @@ class LanguageModel(FusedOutputModel):
             recurrent highway layers begin with a bias of -2.
         logit_soft_cap: Optional cap on the scores.
         output_bias: Boolean, whether words have a bias in their scores. Defaults to `True`.
+        embeddings_constraint: Optional constraint of the (input) embedding, for example `UnitNorm(axis=1)`.
         recurrence_depth: Optional integer: recurrent highway layers that deep stand in place of LSTM layers.
         default_loss: The `SequenceCrossEntropy` that stands in where `compile` is given no loss, for
             example an `AugmentedLoss`. Default: a plain one.
@@ -87,6 +88,7 @@ class LanguageModel(FusedOutputModel):
         lstm_bias_initializer=None,
         logit_soft_cap=None,
         output_bias=True,
+        embeddings_constraint=None,
         recurrence_depth=None,
         default_loss=None,
         **kwargs,
@@ -108,6 +110,7 @@ class LanguageModel(FusedOutputModel):
         self.lstm_bias_initializer = keras.initializers.get(lstm_bias_initializer)
         self.logit_soft_cap = logit_soft_cap
         self.output_bias = output_bias
+        self.embeddings_constraint = keras.constraints.get(embeddings_constraint)
         self.recurrence_depth = recurrence_depth
 
         self.embedding = TiedEmbedding(
@@ -115,6 +118,7 @@ class LanguageModel(FusedOutputModel):
             units,
             tie_weights=tied,
             use_bias=output_bias,
+            embeddings_constraint=self.embeddings_constraint,
             embeddings_initializer=self._uniform(),
             bias_initializer=self._uniform(),
             logit_soft_cap=logit_soft_cap,
@@ -299,6 +303,7 @@ class LanguageModel(FusedOutputModel):
             "lstm_bias_initializer": keras.initializers.serialize(self.lstm_bias_initializer),
             "logit_soft_cap": self.logit_soft_cap,
             "output_bias": self.output_bias,
+            "embeddings_constraint": keras.constraints.serialize(self.embeddings_constraint),
             "recurrence_depth": self.recurrence_depth,
             "default_loss": keras.losses.serialize(self.default_loss),
         }

@@ -50,11 +50,11 @@ def mc_perplexity(model, ids: np.ndarray, passes: int, batch_size: int = 1, step
     """
     if passes < 1:
         raise ValueError(f"`passes` must be at least 1. Received: passes={passes}")
-    summed: np.ndarray | None = None  # log of the sum of the probabilities of each token
+    summed = np.array(-np.inf)  # log of the sum of the probabilities of each token
     for _ in range(passes):
         parts = _stream(model, ids, batch_size, steps, stochastic=True)
         log_probabilities = np.concatenate([part.astype(np.float64) for part in parts], axis=1)
-        summed = log_probabilities if summed is None else np.logaddexp(summed, log_probabilities)
+        summed = np.logaddexp(summed, log_probabilities)
     return _perplexity(np.log(passes) - float(np.mean(summed)))
 
 
