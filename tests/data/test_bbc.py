@@ -50,6 +50,6 @@ def test_a_corpus_of_other_words_than_the_recipe_is_made_for_is_refused():
     recipe_data = Data(corpus="wikitext-2", vocabulary_size=33_278)
     recipe_data.check_vocabulary(33_278)
     with pytest.raises(
-        ValueError, match="made for 33,278 words of the corpus 'wikitext-2'. Received: a corpus of 10,000"
+        ValueError, match=r"made for 33,278 words of the corpus 'wikitext-2'. Received: a corpus of 10,000"
     ):
         recipe_data.check_vocabulary(10_000)

@@ -55,5 +55,5 @@ def test_table_marks_the_word_that_followed(model, words):
 
 
 def test_another_vocabulary_is_refused(model):
-    with pytest.raises(ValueError, match="The model has 5 words. Received: a vocabulary of 2"):
+    with pytest.raises(ValueError, match=r"The model has 5 words. Received: a vocabulary of 2"):
         next_words(model, Vocabulary(["<unk>", "<eos>"]), "the")

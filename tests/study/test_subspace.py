@@ -22,7 +22,7 @@ def test_a_piece_is_contiguous_and_numbered_anew(train_ids):
 
 
 def test_a_text_shorter_than_the_piece_is_refused(train_ids):
-    with pytest.raises(ValueError, match="at least 20,000 words. Received: 10"):
+    with pytest.raises(ValueError, match=r"at least 20,000 words. Received: 10"):
         piece_of(train_ids[:10], 20_000, seed=1)
 
 
