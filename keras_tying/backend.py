@@ -4,10 +4,10 @@ import keras
 
 
 def compile_function(model, function):
-    """Compiles `function`, which calls `model` and changes none of its variables.
+    """Compiles `function`, which calls `model` and changes at most its seeds and states.
 
     Args:
-        model: The model whose variables `function` reads.
+        model: The model whose variables `function` reads; what it changes among those not trained is kept.
         function: Takes and returns structures of tensors.
 
     Returns:
@@ -22,11 +22,19 @@ def compile_function(model, function):
         import jax
 
         def stateless(values, *arguments):
-            with keras.StatelessScope(zip(model.variables, values, strict=True)):
-                return function(*arguments)
+            with keras.StatelessScope(zip(model.variables, values, strict=True)) as scope:
+                results = function(*arguments)
+            return results, [scope.get_current_value(variable) for variable in model.non_trainable_variables]
 
         compiled = jax.jit(stateless)
-        return lambda *arguments: compiled([variable.value for variable in model.variables], *arguments)
+
+        def stateful(*arguments):
+            results, changed = compiled([variable.value for variable in model.variables], *arguments)
+            for variable, value in zip(model.non_trainable_variables, changed, strict=True):
+                variable.assign(value)
+            return results
+
+        return stateful
     if backend == "torch":
         import torch
 

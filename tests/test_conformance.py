@@ -20,10 +20,18 @@ LAYERS = {
     "untied TiedEmbedding": (lambda: kt.layers.TiedEmbedding(V, H, tie_weights=False), "int32", (None,)),
     "TiedDense": (tied_dense, "float32", (None, H)),
     "LSTM": (lambda: kt.layers.LSTM(H, return_sequences=True), "float32", (None, H)),
+    "RecurrentHighway": (
+        lambda: kt.layers.RecurrentHighway(H, 2, recurrent_dropout=0.1, return_sequences=True),
+        "float32",
+        (None, H),
+    ),
     "LSTM, last output": (lambda: kt.layers.LSTM(H, dropout=0.1), "float32", (None, H)),
 }
 MODELS = {
-    f"{name}, {'tied' if tied else 'untied'}{', projection' if projection else ''}": (name, tied, projection)
+    f"{name}, {'tied' if tied else 'untied'}{', projection' if projection else ''}": (
+        name,
+        {"tied": tied, "projection": projection, "num_layers": 1},
+    )
     for name in kt.zoo.list_models("ptb_*")
     for tied in (True, False)
     for projection in (True, False)
@@ -43,11 +51,21 @@ def layer_model(request):
     return keras.Model(inputs, make()(inputs)), sample(dtype, shape)
 
 
+BAYESIAN = {
+    "vd_lstm_small": {"augmented": True},
+    "rhn": {"depth": 2, "dropout": {"words": 0.2, "inputs": 0.2, "hidden": 0.2, "outputs": 0.2}},
+}
+MODELS |= {
+    f"{name}, {'tied' if tied else 'untied'}": (name, {"tied": tied, **arguments})
+    for name, arguments in BAYESIAN.items()
+    for tied in (True, False)
+}
+
+
 @pytest.fixture(params=MODELS)
 def zoo_model(request):
-    name, tied, projection = MODELS[request.param]
-    model = kt.zoo.create_model(name, tied=tied, projection=projection, vocabulary_size=V, num_layers=1)
-    return model, sample("int32", (None,))
+    name, arguments = MODELS[request.param]
+    return kt.zoo.create_model(name, vocabulary_size=V, **arguments), sample("int32", (None,))
 
 
 def check_config_round_trip(layer):

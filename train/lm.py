@@ -4,7 +4,7 @@ python train/lm.py                                                      embedded
 python train/lm.py --recipe ptb_small_tied_projection --data-dir DIR    a published configuration
 python train/lm.py --train-file A --valid-file B --test-file C          any UTF-8 text
 python train/lm.py --resume runs/NAME
-python train/lm.py --evaluate runs/NAME
+python train/lm.py --evaluate runs/NAME                                 exact; --mc-passes 50 also with dropout
 """
 
 import argparse
@@ -27,6 +27,7 @@ from keras_tying.training import (
     TrainingDiverged,
     TrainingInterrupted,
     environment,
+    mc_perplexity,
     stream_perplexity,
     train_language_model,
 )
@@ -38,7 +39,7 @@ def main() -> int:
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s: %(message)s")
     try:
         if arguments.evaluate:
-            return evaluate(Run.open(arguments.evaluate))
+            return evaluate(Run.open(arguments.evaluate), arguments.mc_passes)
         run, settings = resumed(arguments) if arguments.resume else started(arguments)
         return train(run, settings, arguments)
     except (ValueError, OSError) as error:
@@ -52,6 +53,7 @@ def parse_arguments() -> argparse.Namespace:
     mode.add_argument("--recipe", default="embedded_small_tied", help="name of a recipe, or a TOML file")
     mode.add_argument("--resume", metavar="RUN", help="continue a stopped run")
     mode.add_argument("--evaluate", metavar="RUN", help="print the exact perplexities of a trained run")
+    parser.add_argument("--mc-passes", type=int, help="with --evaluate: also average so many passes with dropout")
     parser.add_argument("--data-dir", type=Path, help="folder with the corpus's files, instead of a download")
     for split in data.SPLITS:
         parser.add_argument(f"--{split}-file", type=Path, help=f"UTF-8 text to {split} on, a sentence a line")
@@ -74,6 +76,7 @@ def started(arguments: argparse.Namespace) -> tuple[Run, recipes.RunSettings]:
     vocabulary = data.Vocabulary.from_tokens(
         corpus.tokens("train"), recipe.data.vocabulary_size, recipe.data.minimum_count
     )
+    recipe.data.check_vocabulary(len(vocabulary))
     settings = recipes.RunSettings(
         recipe=recipe,
         recipe_name=arguments.recipe,
@@ -172,14 +175,19 @@ def train(run: Run, settings: recipes.RunSettings, arguments: argparse.Namespace
     return 0
 
 
-def evaluate(run: Run) -> int:
+def evaluate(run: Run, mc_passes: int | None) -> int:
     settings = load_table(recipes.RunSettings, run.config)
+    keras.utils.set_random_seed(settings.seed)
     model = run.load_model()
     vocabulary = run.open_vocabulary(settings.vocabulary_sha256)
     corpus = open_corpus(settings.recipe, settings.files, settings.data_dir)
     for split in ("valid", "test"):
         ids = vocabulary.encode(corpus.tokens(split))
         print(f"{split:5} perplexity {stream_perplexity(model, ids):8.2f} over {len(ids) - 1:,} words")
+        if mc_passes is not None:
+            optimisation = settings.recipe.optimisation
+            averaged = mc_perplexity(model, ids, mc_passes, optimisation.batch_size, optimisation.steps)
+            print(f"{split:5} perplexity {averaged:8.2f} by the mean of {mc_passes} passes with dropout")
     return 0
 
 

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from keras_tying.data.bbc import bbc_news
 from keras_tying.data.downloads import find_file, unpack
 from keras_tying.data.embedded import python_reference
 from keras_tying.data.text import check_tokenization, read_lines, tokens
@@ -19,6 +20,12 @@ PTB_SHA256 = {
 
 TEXT8_ADDRESS = "http://mattmahoney.net/dc/"
 TEXT8_SHA256 = "a6640522afe85d1963ad56c05b0ede0a0c000dddc9671758a6cc09b7a38e5232"
+
+WIKITEXT2_ADDRESS = "https://wikitext.smerity.com/"
+WIKITEXT2_SHA256 = "92675f1d63015c1c8b51f1656a52d5bdbc33aafa60cc47a218a66e7ee817488c"
+
+BBC_ADDRESS = "http://mlg.ucd.ie/files/datasets/"
+BBC_SHA256 = "3b63088333102316c4780aff395f5eebd3cebfdb117691af7e8380905ccff8bd"
 
 
 @dataclass(frozen=True)
@@ -46,8 +53,9 @@ def load_corpus(name: str, data_dir: str | Path | None = None) -> Corpus:
 
     Args:
         name: `"embedded"`, the reference of the Python language that comes with Python, or `"ptb"`,
-            the Penn Treebank as processed by Mikolov, or `"text8"`, the start of an English Wikipedia as
-            cleaned by Mahoney, which is all `train`.
+            the Penn Treebank as processed by Mikolov, or `"wikitext-2"`, Wikipedia articles of 33,278 word
+            types as prepared by Merity et al., or `"bbc"`, news articles whose split `bbc_news` tells, or
+            `"text8"`, the start of an English Wikipedia as cleaned by Mahoney, which is all `train`.
         data_dir: Folder that holds the corpus's files. Default: they are downloaded and their
             SHA-256 is checked.
 
@@ -82,4 +90,24 @@ def _text8(data_dir: Path | None) -> Corpus:
     return Corpus("text8", {"train": unpack(archive, "text8", "text8")})
 
 
-CORPORA: dict[str, Callable[[Path | None], Corpus]] = {"embedded": _embedded, "ptb": _ptb, "text8": _text8}
+def _wikitext2(data_dir: Path | None) -> Corpus:
+    archive = find_file("wikitext-2-v1.zip", WIKITEXT2_SHA256, WIKITEXT2_ADDRESS, "wikitext-2", data_dir)
+
+    def find(split: str) -> Path:
+        return unpack(archive, f"wikitext-2/wiki.{split}.tokens", "wikitext-2")
+
+    return Corpus("wikitext-2", {split: find(split) for split in SPLITS})
+
+
+def _bbc(data_dir: Path | None) -> Corpus:
+    archive = find_file("bbc-fulltext.zip", BBC_SHA256, BBC_ADDRESS, "bbc", data_dir)
+    return Corpus("bbc", bbc_news(archive), tokenization="plain")
+
+
+CORPORA: dict[str, Callable[[Path | None], Corpus]] = {
+    "embedded": _embedded,
+    "ptb": _ptb,
+    "wikitext-2": _wikitext2,
+    "bbc": _bbc,
+    "text8": _text8,
+}

@@ -46,8 +46,9 @@ def find_file(name: str, sha256: str, address: str, folder: str, data_dir: Path 
 
 def unpack(archive: Path, member: str, folder: str) -> Path:
     """A file of a zip archive, unpacked into the cache's `folder` the first time."""
-    kept = Path(pooch.os_cache("keras_tying")) / folder / member
+    unpacked = Path(pooch.os_cache("keras_tying")) / folder
+    kept = unpacked / member
     with zipfile.ZipFile(archive) as files:
         if not kept.is_file() or kept.stat().st_size != files.getinfo(member).file_size:
-            files.extract(member, kept.parent)
+            files.extract(member, unpacked)
     return kept

@@ -2,8 +2,10 @@
 
 from keras_tying.layers.carried_state import CarriedState
 from keras_tying.layers.lstm import LSTM
+from keras_tying.layers.recurrent_highway import RecurrentHighway
 from keras_tying.layers.section_means import SectionMeans
 from keras_tying.layers.tied_dense import TiedDense
 from keras_tying.layers.tied_embedding import TiedEmbedding
+from keras_tying.layers.word_dropout import WordDropout
 
-__all__ = ["LSTM", "CarriedState", "SectionMeans", "TiedDense", "TiedEmbedding"]
+__all__ = ["LSTM", "CarriedState", "RecurrentHighway", "SectionMeans", "TiedDense", "TiedEmbedding", "WordDropout"]

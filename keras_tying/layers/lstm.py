@@ -24,11 +24,14 @@ class LSTM(keras.layers.LSTM):
 
     With `dropout` and `recurrent_dropout`, a mask on `x_t` and one on `h_{t-1}` hold for all steps of
     a window. The stock layer draws one mask for each gate where there is recurrent dropout (Gal and
-    Ghahramani); with `shared_dropout_masks` the gates share one (Inan et al.).
+    Ghahramani); with `shared_dropout_masks` the gates share one, and with `drop_outputs` the output
+    is `h_t` under that same mask, for the layer above (Inan et al.). The states returned are without it.
 
     Args:
         units: Integer `H`.
         shared_dropout_masks: Boolean, whether the four gates see the same masks. Defaults to `False`.
+        drop_outputs: Boolean, whether outputs are dropped out as hidden states are in the recurrence;
+            needs `shared_dropout_masks`. Defaults to `False`.
         **kwargs: The other arguments of `keras.layers.LSTM`.
 
     Example:
@@ -45,25 +48,34 @@ class LSTM(keras.layers.LSTM):
         Tying Word Vectors and Word Classifiers, appendix A.
     """
 
-    def __init__(self, units, *args, shared_dropout_masks=False, **kwargs):
+    def __init__(self, units, *args, shared_dropout_masks=False, drop_outputs=False, **kwargs):
         super().__init__(units, *args, **kwargs)
+        if drop_outputs and not shared_dropout_masks:
+            raise ValueError(
+                "`drop_outputs` needs the one mask of `shared_dropout_masks=True`. "
+                f"Received: drop_outputs={drop_outputs}, shared_dropout_masks={shared_dropout_masks}"
+            )
         self.shared_dropout_masks = shared_dropout_masks
+        self.drop_outputs = drop_outputs
 
     def inner_loop(self, sequences, initial_state, mask, training=False):
-        input_dropout, recurrent_dropout = self._masks(sequences, initial_state[0])
+        dropout = self._masks(sequences, initial_state[0]) if training else [[], []]
+        last, outputs, states = self._recur(sequences, initial_state, mask, training, dropout)
+        if self.drop_outputs and dropout[1]:
+            kept = dropout[1][0]
+            last, outputs = last * kept, outputs * ops.expand_dims(kept, 1)
+        return last, outputs, states
+
+    def _maybe_config_dropout_masks(self, *_):
+        """Draws nothing, where Keras draws masks for inference too: `inner_loop` knows whether it trains."""
+
+    def _recur(self, sequences, initial_state, mask, training, dropout):
         fast_path = _fast_path()
         if fast_path is None or not fast_path.applies(self):
             return super().inner_loop(sequences, initial_state, mask, training=training)
         mask = mask[0] if isinstance(mask, (list, tuple)) else mask
-        states, cell = fast_path.lstm_sequence(
-            sequences,
-            initial_state,
-            (self.cell.kernel, self.cell.recurrent_kernel, self.cell.bias),
-            mask,
-            input_dropout if training else (),
-            recurrent_dropout if training else (),
-            self.go_backwards,
-        )
+        weights = self.cell.kernel, self.cell.recurrent_kernel, self.cell.bias
+        states, cell = fast_path.lstm_sequence(sequences, initial_state, weights, mask, *dropout, self.go_backwards)
         outputs = states if mask is None else self._masked_outputs(states, mask)
         return outputs[:, -1], outputs, [states[:, -1], cell]
 
@@ -85,7 +97,11 @@ class LSTM(keras.layers.LSTM):
         return ops.where(ops.expand_dims(mask, -1), states, 0)
 
     def get_config(self):
-        return {**super().get_config(), "shared_dropout_masks": self.shared_dropout_masks}
+        return {
+            **super().get_config(),
+            "shared_dropout_masks": self.shared_dropout_masks,
+            "drop_outputs": self.drop_outputs,
+        }
 
 
 def _fast_path():

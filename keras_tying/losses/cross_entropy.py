@@ -5,7 +5,7 @@ from dataclasses import replace
 import keras
 from keras import ops
 
-from keras_tying.losses.output_layer import fused_cross_entropy, losses_from_logits, token_losses
+from keras_tying.losses.output_layer import fused_cross_entropy, losses_from_logits, plain_cross_entropy, token_losses
 
 REDUCTIONS = ("sum_over_steps", "mean")
 
@@ -94,13 +94,19 @@ class SequenceCrossEntropy(keras.losses.Loss):
         flat_targets = ops.cast(ops.reshape(y_true, (-1,)), "int32")
         flat_hidden = ops.reshape(hidden, (-1, hidden.shape[-1]))
         weights = ops.reshape(self.token_weights(y_true, sample_weight), (-1,))
-        output = replace(output, temperature=self.temperature, label_smoothing=self.label_smoothing)
+        output = self._applied_to(output, hidden)
         if training:
-            total, nll = fused_cross_entropy(flat_hidden, flat_targets, weights, output)
+            through_target = output.augmentation is not None and output.augmentation.target_gradient
+            cross_entropy = plain_cross_entropy if through_target else fused_cross_entropy
+            total, nll = cross_entropy(flat_hidden, flat_targets, weights, output)
         else:
             objective, nll = token_losses(flat_hidden, flat_targets, output)
             total = ops.sum(objective * weights)
         return total, ops.reshape(nll, ops.shape(y_true)), self._counted(y_true, sample_weight)
+
+    def _applied_to(self, output, hidden):
+        """The output layer with what this loss makes of its scores."""
+        return replace(output, temperature=self.temperature, label_smoothing=self.label_smoothing)
 
     def _counted(self, y_true, sample_weight):
         counted = ops.ones(ops.shape(y_true), "float32")

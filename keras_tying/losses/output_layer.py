@@ -14,9 +14,31 @@ Reference:
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import keras
 from keras import ops
+
+
+@dataclass(frozen=True)
+class Augmentation:
+    """A second target beside the word itself: all words, by their embeddings' likeness to it.
+
+    With the input embedding `u` of the target, all input embeddings `L` and scores `z`::
+
+        objective = cross_entropy_weight * loss + alpha * KL(softmax(L u / tau) || softmax(z / tau))
+
+    Attributes:
+        tau: What both sides' scores are divided by.
+        alpha: Weight of the divergence.
+        cross_entropy_weight: Weight of the loss it is added to.
+        target_gradient: Whether embeddings are also trained through the target distribution.
+    """
+
+    tau: float
+    alpha: float
+    cross_entropy_weight: float = 1.0
+    target_gradient: bool = False
 
 
 @dataclass(frozen=True)
@@ -29,13 +51,17 @@ class OutputLayer:
         soft_cap: Scores `z` become `soft_cap * tanh(z / soft_cap)`; `None` leaves them.
         temperature: What scores are divided by, after the cap.
         label_smoothing: Share of the target distribution that is uniform over all words.
+        input_embeddings: Input embeddings `[V, H]`, which an augmentation compares words by.
+        augmentation: Optional `Augmentation` of the loss.
     """
 
-    embeddings: object
-    bias: object = None
+    embeddings: Any
+    bias: Any = None
     soft_cap: float | None = None
     temperature: float = 1.0
     label_smoothing: float = 0.0
+    input_embeddings: Any = None
+    augmentation: Augmentation | None = None
 
 
 def plain_token_losses(hidden, targets, output):
@@ -44,7 +70,11 @@ def plain_token_losses(hidden, targets, output):
     logits = ops.cast(logits, "float32")
     if output.bias is not None:
         logits = logits + ops.cast(output.bias, "float32")
-    return losses_from_logits(scores_to_softmax(logits, output), targets, output.label_smoothing)
+    logits = scores_to_softmax(logits, output)
+    objective, nll = losses_from_logits(logits, targets, output.label_smoothing)
+    if output.augmentation is not None:
+        objective = _augmented(objective, logits, targets, output)
+    return objective, nll
 
 
 def scores_to_softmax(scores, output):
@@ -52,6 +82,18 @@ def scores_to_softmax(scores, output):
     if output.soft_cap is not None:
         scores = ops.tanh(scores / output.soft_cap) * output.soft_cap
     return scores if output.temperature == 1 else scores / output.temperature
+
+
+def _augmented(objective, logits, targets, output):
+    augmentation = output.augmentation
+    rows = ops.cast(output.input_embeddings, logits.dtype)
+    likeness = ops.matmul(ops.take(rows, targets, axis=0), ops.transpose(rows)) / augmentation.tau
+    if not augmentation.target_gradient:
+        likeness = ops.stop_gradient(likeness)
+    wanted = ops.log_softmax(likeness, axis=-1)
+    given = ops.log_softmax(logits / augmentation.tau, axis=-1)
+    divergence = ops.sum(ops.exp(wanted) * (wanted - given), axis=-1)
+    return augmentation.cross_entropy_weight * objective + augmentation.alpha * divergence
 
 
 def losses_from_logits(logits, targets, label_smoothing=0.0):
@@ -67,12 +109,13 @@ def losses_from_logits(logits, targets, label_smoothing=0.0):
     return (1 - label_smoothing) * nll + label_smoothing * uniform, nll
 
 
+def plain_cross_entropy(hidden, targets, weights, output):
+    """Returns `sum(weights * objective)` and the negative log-likelihoods `[N]`."""
+    objective, nll = plain_token_losses(hidden, targets, output)
+    return ops.sum(objective * weights), ops.stop_gradient(nll)
+
+
 if keras.backend.backend() == "tensorflow":
     from keras_tying.losses.output_layer_tensorflow import fused_cross_entropy, token_losses
 else:
-    token_losses = plain_token_losses
-
-    def fused_cross_entropy(hidden, targets, weights, output):
-        """Returns `sum(weights * objective)` and the negative log-likelihoods `[N]`."""
-        objective, nll = plain_token_losses(hidden, targets, output)
-        return ops.sum(objective * weights), ops.stop_gradient(nll)
+    fused_cross_entropy, token_losses = plain_cross_entropy, plain_token_losses

@@ -2,17 +2,20 @@
 
 import tensorflow as tf
 
+from keras_tying.losses.augmentation_tensorflow import divergence, normaliser
+
 SCORES_PER_CHUNK = 2**25
 """Scores (tokens times words) alive at once: 128 MiB in float32."""
 
 
 def token_losses(hidden, targets, output):
     """Objective and negative log-likelihood `[N]` of `targets` `[N]` given `hidden` `[N, H]`, in chunks."""
-    embeddings, bias = _operands(hidden, output)
+    embeddings, bias, rows = _operands(hidden, output)
 
     def chunk_losses(states, words):
         scores = _scores(states, embeddings, bias, output)
-        return _losses(scores, tf.nn.softmax(scores), words, output)
+        objective, nll = _losses(scores, tf.nn.softmax(scores), words, output)
+        return _augmented(objective, scores, words, rows, output)[0], nll
 
     return _over_chunks(chunk_losses, (hidden, targets), embeddings.shape[0])
 
@@ -23,7 +26,7 @@ def fused_cross_entropy(hidden, targets, weights, output):
     The sum is differentiable in `hidden` `[N, H]`, the output embeddings and the bias; its gradient is
     computed beside it, so the backward pass only scales. The other results and arguments carry none.
     """
-    embeddings, bias = _operands(hidden, output)
+    embeddings, bias, rows = _operands(hidden, output)
     biases = () if bias is None else (bias,)
 
     @tf.custom_gradient
@@ -32,7 +35,8 @@ def fused_cross_entropy(hidden, targets, weights, output):
             scores = _scores(states, embeddings, biases[0] if biases else None, output)
             probabilities = tf.nn.softmax(scores)
             objective, nll = _losses(scores, probabilities, words, output)
-            d_scores = _score_gradient(scores, probabilities, words, chunk_weights, output)
+            objective, excess = _augmented(objective, scores, words, rows, output)
+            d_scores = _score_gradient(scores, probabilities, excess, words, chunk_weights, output)
             d_scores = tf.cast(d_scores, states.dtype)
             d_parameters = [tf.matmul(d_scores, states, transpose_a=True)]
             if biases:
@@ -56,7 +60,10 @@ def fused_cross_entropy(hidden, targets, weights, output):
 def _operands(hidden, output):
     embeddings = tf.cast(tf.convert_to_tensor(output.embeddings), hidden.dtype)
     bias = None if output.bias is None else tf.cast(tf.convert_to_tensor(output.bias), hidden.dtype)
-    return embeddings, bias
+    rows = None
+    if output.augmentation is not None:
+        rows = tf.stop_gradient(tf.cast(tf.convert_to_tensor(output.input_embeddings), hidden.dtype))
+    return embeddings, bias, rows
 
 
 def _scores(states, embeddings, bias, output):
@@ -72,24 +79,35 @@ def _scores(states, embeddings, bias, output):
 
 def _losses(scores, probabilities, words, output):
     """Objective and negative log-likelihood `[N]`; they differ by label smoothing."""
-    # The normaliser, read off the likeliest word: its probability is at least 1 / V, so the logarithm
-    # is safe, and it costs two maxima where a log-sum-exp would take the exponentials a second time.
-    normaliser = tf.reduce_max(scores, -1) - tf.math.log(tf.reduce_max(probabilities, -1))
-    nll = normaliser - tf.gather(scores, words, batch_dims=1)
+    total = normaliser(scores, probabilities)
+    nll = total - tf.gather(scores, words, batch_dims=1)
     if not output.label_smoothing:
         return nll, nll
-    uniform = normaliser - tf.reduce_mean(scores, -1)
+    uniform = total - tf.reduce_mean(scores, -1)
     return (1 - output.label_smoothing) * nll + output.label_smoothing * uniform, nll
 
 
-def _score_gradient(scores, probabilities, words, weights, output):
+def _augmented(objective, scores, words, rows, output):
+    """The objective `[N]` with its augmentation, and what that adds to the gradient in the scores, `[N, V]`."""
+    augmentation = output.augmentation
+    if augmentation is None:
+        return objective, None
+    divergences, difference = divergence(scores, words, rows, augmentation.tau)
+    objective = augmentation.cross_entropy_weight * objective + augmentation.alpha * divergences
+    return objective, difference * (augmentation.alpha / augmentation.tau)
+
+
+def _score_gradient(scores, probabilities, excess, words, weights, output):
     """Gradient of `sum(weights * losses)` in the scores before temperature and cap, `[N, V]`."""
     scale = weights / output.temperature
+    share = 1.0 if output.augmentation is None else output.augmentation.cross_entropy_weight
     gradient = probabilities
     if output.label_smoothing:
         gradient -= output.label_smoothing / tf.cast(tf.shape(scores)[1], tf.float32)
+    if excess is not None:
+        gradient = excess + (gradient if share == 1 else share * gradient)
     places = tf.stack([tf.range(tf.shape(words)[0], dtype=words.dtype), words], -1)
-    gradient = tf.tensor_scatter_nd_sub(gradient * scale[:, None], places, (1 - output.label_smoothing) * scale)
+    gradient = tf.tensor_scatter_nd_sub(gradient * scale[:, None], places, share * (1 - output.label_smoothing) * scale)
     if output.soft_cap is not None:
         gradient *= 1 - tf.square(scores * (output.temperature / output.soft_cap))
     return gradient

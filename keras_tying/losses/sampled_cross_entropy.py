@@ -1,7 +1,6 @@
 """Cross-entropy against a sample of the vocabulary, for vocabularies too large for all of it."""
 
 import math
-from dataclasses import replace
 
 import keras
 from keras import ops
@@ -67,7 +66,7 @@ class SampledCrossEntropy(SequenceCrossEntropy):
         flat_hidden = ops.reshape(hidden, (-1, hidden.shape[-1]))
         weights = ops.reshape(self.token_weights(y_true, sample_weight), (-1,))
         drawn = self.draw(output.embeddings.shape[0], seed)
-        nll = sampled_token_losses(flat_hidden, targets, drawn, replace(output, temperature=self.temperature))
+        nll = sampled_token_losses(flat_hidden, targets, drawn, self._applied_to(output, hidden))
         counted = self._counted(y_true, sample_weight)
         return ops.sum(nll * weights), ops.reshape(ops.stop_gradient(nll), ops.shape(y_true)), counted
 

@@ -3,6 +3,7 @@
 from keras_tying.metrics.neighbours import nearest_neighbours, unit_rows
 from keras_tying.metrics.pair_correlation import pair_correlations
 from keras_tying.metrics.perplexity import Perplexity
+from keras_tying.metrics.subspace_distance import subspace_distance
 from keras_tying.metrics.word_similarity import WordSimilarity, word_similarity
 
 __all__ = [
@@ -10,6 +11,7 @@ __all__ = [
     "WordSimilarity",
     "nearest_neighbours",
     "pair_correlations",
+    "subspace_distance",
     "unit_rows",
     "word_similarity",
 ]

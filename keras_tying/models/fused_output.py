@@ -11,22 +11,25 @@ from keras_tying.metrics import Perplexity
 class FusedOutputModel(keras.Model):
     """A model that hands its hidden states to the loss while `fit` and `evaluate` run.
 
-    Compiled with `SequenceCrossEntropy`, which stands in where no loss is given, training goes from
+    Compiled with a `SequenceCrossEntropy`, one of which stands in where no loss is given, training goes from
     hidden states straight to the loss and its gradient; any other loss and `predict` get logits.
 
-    A subclass has `output_embedding`, the `TiedEmbedding` that scores words, and returns
-    `self.outputs_of(hidden)` from `call`.
+    A subclass has `embedding` and `output_embedding`, the `TiedEmbedding`s that embed and score words, and
+    returns `self.outputs_of(hidden)` from `call`.
 
     Args:
         initializer_range: Every weight and bias is drawn from uniform(-range, range).
+        default_loss: The `SequenceCrossEntropy` that stands in where `compile` is given no loss. Default: a plain one.
         **kwargs: `name`, `dtype`, `trainable`.
     """
 
+    embedding: keras.layers.Layer
     output_embedding: keras.layers.Layer
 
-    def __init__(self, initializer_range, **kwargs):
+    def __init__(self, initializer_range, default_loss=None, **kwargs):
         super().__init__(**kwargs)
         self.initializer_range = initializer_range
+        self.default_loss = keras.losses.get(default_loss) or SequenceCrossEntropy()
         self.perplexity = Perplexity()
         self.loss_seeds = keras.random.SeedGenerator(0)
         self._steps_running = 0
@@ -40,7 +43,9 @@ class FusedOutputModel(keras.Model):
     def output_layer(self):
         """What the fused losses need of the output embedding."""
         output = self.output_embedding
-        return OutputLayer(output.output_embeddings, output.bias, output.logit_soft_cap)
+        return OutputLayer(
+            output.output_embeddings, output.bias, output.logit_soft_cap, input_embeddings=self.embedding.embeddings
+        )
 
     def scores(self, hidden):
         """Logits `[..., V]` of hidden states `[..., H]`."""
@@ -77,7 +82,7 @@ class FusedOutputModel(keras.Model):
     def _sequence_loss(self):
         """The compiled loss where it can start from hidden states, else `None`."""
         if self.loss is None:
-            return SequenceCrossEntropy()
+            return self.default_loss
         return self.loss if isinstance(self.loss, SequenceCrossEntropy) else None
 
     def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):

@@ -1,46 +1,58 @@
 """A recurrent language model whose output embedding may be its input embedding."""
 
+from functools import partial
+
 import keras
 from keras import ops
 
 from keras_tying.backend import compile_function
 from keras_tying.ids import check_ids
-from keras_tying.layers import LSTM, CarriedState, TiedEmbedding
+from keras_tying.layers import CarriedState, TiedEmbedding, WordDropout
 from keras_tying.losses import SequenceCrossEntropy
 from keras_tying.models.fused_output import FusedOutputModel
+from keras_tying.models.recurrent_stack import dropout_layers, recurrent_layers
 from keras_tying.models.sampling import generate_words
+from keras_tying.models.variational_dropout import VariationalDropout, as_dropout
 
 
 @keras.saving.register_keras_serializable("keras_tying")
 class LanguageModel(FusedOutputModel):
-    """Word-level LSTM language model: embedding, LSTM layers, optional projection, output embedding.
+    """Word-level language model: embedding, recurrent layers, optional projection, output embedding.
 
-    With input word `c`, embeddings `S` (or `U` and `V` when untied), the LSTM stack's output `h2` and
+    With input word `c`, embeddings `S` (or `U` and `V` when untied), the recurrent stack's output `h2` and
     the optional projection `P`, the scores of all words are `h3 = V P h2 + b`, `V = U = S` when tied.
 
     Trained on windows `[B, T]` of a text cut into `B` rows, it carries its recurrent state from one
-    window to the next once `carry_state(B)` was called. Compiled with `SequenceCrossEntropy`, which
+    window to the next once `carry_state(B)` was called. Compiled with a `SequenceCrossEntropy`, one of which
     stands in where no loss is given, training goes from hidden states straight to the loss; `predict` gives logits.
 
     Args:
         vocabulary_size: Integer `V`.
-        units: Integer `H`, the size of embeddings and LSTM layers.
-        num_layers: Integer, LSTM layers. Defaults to 2.
+        units: Integer `H`, the size of embeddings and recurrent layers.
+        num_layers: Integer, recurrent layers. Defaults to 2.
         tied: Boolean, whether input and output embeddings are one variable. Defaults to `True`.
         projection: Boolean, whether the matrix `P` `[H, H]`, without bias and activation, stands before
             the output embedding. Defaults to `False`.
         projection_bias: Boolean, whether the projection has a bias after all. Defaults to `False`.
         projection_regularizer: Regularizer of `P`, for example `ProjectionRegularizer`.
-        dropout: Float in [0, 1): on the input of each LSTM layer and on the output of the last, drawn
-            anew at every step, never on the recurrence. Defaults to 0.
+        dropout: Float in [0, 1): on the input of each recurrent layer and on the output of the last, drawn
+            anew at every step, never on the recurrence; or a `VariationalDropout`, whose masks hold for
+            a window. Defaults to 0.
         initializer_range: Every weight and bias is drawn from uniform(-range, range). Defaults to 0.1.
-        lstm_bias_initializer: Initializer of the LSTM layers' biases, if not that one.
+        lstm_bias_initializer: Initializer of the recurrent layers' biases, if not that one; transform gates of
+            recurrent highway layers begin with a bias of -2.
         logit_soft_cap: Optional cap on the scores.
+        output_bias: Boolean, whether words have a bias in their scores. Defaults to `True`.
+        embeddings_constraint: Optional constraint of the (input) embedding, for example `UnitNorm(axis=1)`.
+        recurrence_depth: Optional integer: recurrent highway layers that deep stand in place of LSTM layers.
+        default_loss: The `SequenceCrossEntropy` that stands in where `compile` is given no loss, for
+            example an `AugmentedLoss`. Default: a plain one.
         **kwargs: `name`, `dtype`, `trainable`.
 
     Call arguments:
         inputs: Word ids `[B, T]`.
-        states: Optional list of `2 * num_layers` states `[B, H]`: hidden and cell of each layer.
+        states: Optional list of states `[B, H]`: hidden and cell of each LSTM layer, or one of each
+            recurrent highway layer.
             Default: the carried state while `fit` or `evaluate` runs, if there is one, else zeros.
         training: Boolean, whether dropout is active.
         return_states: Boolean, whether to return `(logits, states)`.
@@ -75,16 +87,18 @@ class LanguageModel(FusedOutputModel):
         initializer_range=0.1,
         lstm_bias_initializer=None,
         logit_soft_cap=None,
+        output_bias=True,
+        embeddings_constraint=None,
+        recurrence_depth=None,
+        default_loss=None,
         **kwargs,
     ):
-        super().__init__(initializer_range, **kwargs)
+        super().__init__(initializer_range, default_loss, **kwargs)
         if projection_regularizer is not None and not projection:
             raise ValueError(
                 "`projection_regularizer` needs `projection=True`. "
                 f"Received: projection_regularizer={projection_regularizer!r}, projection={projection}"
             )
-        if not 0 <= dropout < 1:
-            raise ValueError(f"`dropout` must be in [0, 1). Received: dropout={dropout}")
         self.vocabulary_size = vocabulary_size
         self.units = units
         self.num_layers = num_layers
@@ -92,37 +106,40 @@ class LanguageModel(FusedOutputModel):
         self.has_projection = projection
         self.projection_bias = projection_bias
         self.projection_regularizer = keras.regularizers.get(projection_regularizer)
-        self.dropout = dropout
+        self.dropout = as_dropout(dropout)
         self.lstm_bias_initializer = keras.initializers.get(lstm_bias_initializer)
         self.logit_soft_cap = logit_soft_cap
+        self.output_bias = output_bias
+        self.embeddings_constraint = keras.constraints.get(embeddings_constraint)
+        self.recurrence_depth = recurrence_depth
 
         self.embedding = TiedEmbedding(
             vocabulary_size,
             units,
             tie_weights=tied,
+            use_bias=output_bias,
+            embeddings_constraint=self.embeddings_constraint,
             embeddings_initializer=self._uniform(),
             bias_initializer=self._uniform(),
             logit_soft_cap=logit_soft_cap,
             dtype=self.dtype_policy,
             name="embedding",
         )
-        self.dropouts = [
-            keras.layers.Dropout(dropout, dtype=self.dtype_policy, name=f"dropout_{i}") for i in range(num_layers + 1)
-        ]
-        self.recurrent = [
-            LSTM(
-                units,
-                kernel_initializer=self._uniform(),
-                recurrent_initializer=self._uniform(),
-                bias_initializer=self.lstm_bias_initializer or self._uniform(),
-                unit_forget_bias=False,
-                return_sequences=True,
-                return_state=True,
-                dtype=self.dtype_policy,
-                name=f"lstm_{i}",
+        self.word_dropout = None
+        if self._variational:
+            self.word_dropout = WordDropout(
+                vocabulary_size, self.dropout.words, dtype=self.dtype_policy, name="word_dropout"
             )
-            for i in range(num_layers)
-        ]
+        self.dropouts = dropout_layers(self.dropout, num_layers, self.dtype_policy)
+        self.recurrent = recurrent_layers(
+            units,
+            num_layers,
+            recurrence_depth,
+            self.dropout,
+            self._uniform,
+            self.lstm_bias_initializer,
+            self.dtype_policy,
+        )
         self.projection = None
         if projection:
             self.projection = keras.layers.Dense(
@@ -134,8 +151,14 @@ class LanguageModel(FusedOutputModel):
                 dtype=self.dtype_policy,
                 name="projection",
             )
-        self.carried = CarriedState([units] * (2 * num_layers), name="carried_state")
+        self.carried = CarriedState(
+            [width for layer in self.recurrent for width in layer.state_size], name="carried_state"
+        )
         self.build((None, None))
+
+    @property
+    def _variational(self):
+        return isinstance(self.dropout, VariationalDropout)
 
     @property
     def output_embedding(self):
@@ -165,11 +188,14 @@ class LanguageModel(FusedOutputModel):
     def hidden_states(self, inputs, states=None, training=None):
         """Word ids `[B, T]` to what the output embedding is multiplied with, `[B, T, H]`, and states."""
         hidden = self.embedding(inputs)
+        if self.word_dropout is not None:
+            hidden = self.word_dropout(hidden, inputs, training=training)
+        remaining = None if states is None else iter(states)
         new_states = []
-        for i, (dropout, layer) in enumerate(zip(self.dropouts, self.recurrent, strict=False)):
+        for dropout, layer in zip(self.dropouts, self.recurrent, strict=False):
             initial = None
-            if states is not None:
-                initial = [ops.convert_to_tensor(state, hidden.dtype) for state in states[2 * i : 2 * i + 2]]
+            if remaining is not None:
+                initial = [ops.convert_to_tensor(next(remaining), hidden.dtype) for _ in layer.state_size]
             hidden, *layer_states = layer(dropout(hidden, training=training), initial_state=initial, training=training)
             new_states += layer_states
         hidden = self.dropouts[-1](hidden, training=training)
@@ -207,27 +233,30 @@ class LanguageModel(FusedOutputModel):
 
     # Inference
 
-    def token_log_probabilities(self, inputs, targets, states=None):
+    def token_log_probabilities(self, inputs, targets, states=None, stochastic=False):
         """Log-probabilities of `targets` `[B, T]` after `inputs` `[B, T]`, and the states behind them.
+
+        With `stochastic`, dropout is active: one pass of many whose probabilities are averaged.
 
         Raises:
             ValueError: If an id is outside the vocabulary.
         """
         for ids in (inputs, targets):
             check_ids(ids, self.vocabulary_size)
-        score = self.compiled_once("score", lambda: compile_function(self, self._score))
+        name = "stochastic score" if stochastic else "score"
+        score = self.compiled_once(name, lambda: compile_function(self, partial(self._score, training=stochastic)))
         if states is None:
             states = self.zero_states(len(inputs))
         return score(ops.convert_to_tensor(inputs), ops.convert_to_tensor(targets), states)
 
-    def _score(self, inputs, targets, states):
-        hidden, states = self.hidden_states(inputs, states, training=False)
+    def _score(self, inputs, targets, states, training):
+        hidden, states = self.hidden_states(inputs, states, training)
         _, nll, _ = SequenceCrossEntropy().from_hidden(targets, hidden, self.output_layer, training=False)
         return -nll, states
 
     def zero_states(self, batch_size):
         """States of `batch_size` texts that have not begun."""
-        return [ops.zeros((batch_size, self.units), self.compute_dtype) for _ in range(2 * self.num_layers)]
+        return [ops.zeros((batch_size, width), self.compute_dtype) for width in self.carried.widths]
 
     def score(self, inputs, targets, states=None):
         """Scores words against what came before them.
@@ -269,8 +298,12 @@ class LanguageModel(FusedOutputModel):
             "projection": self.has_projection,
             "projection_bias": self.projection_bias,
             "projection_regularizer": keras.regularizers.serialize(self.projection_regularizer),
-            "dropout": self.dropout,
+            "dropout": self.dropout.get_config() if self._variational else self.dropout,
             "initializer_range": self.initializer_range,
             "lstm_bias_initializer": keras.initializers.serialize(self.lstm_bias_initializer),
             "logit_soft_cap": self.logit_soft_cap,
+            "output_bias": self.output_bias,
+            "embeddings_constraint": keras.constraints.serialize(self.embeddings_constraint),
+            "recurrence_depth": self.recurrence_depth,
+            "default_loss": keras.losses.serialize(self.default_loss),
         }

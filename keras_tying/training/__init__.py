@@ -2,7 +2,7 @@
 
 from keras_tying.training.callbacks import TrainingDiverged
 from keras_tying.training.checkpointing import CAN_BE_RESUMED, Checkpoints, TrainingInterrupted
-from keras_tying.training.evaluation import stream_perplexity
+from keras_tying.training.evaluation import mc_perplexity, stream_perplexity
 from keras_tying.training.language_model import Schedule, train_language_model
 from keras_tying.training.runs import Run, environment
 from keras_tying.training.skip_gram import SkipGramSettings, train_skip_gram
@@ -16,6 +16,7 @@ __all__ = [
     "TrainingDiverged",
     "TrainingInterrupted",
     "environment",
+    "mc_perplexity",
     "stream_perplexity",
     "train_language_model",
     "train_skip_gram",

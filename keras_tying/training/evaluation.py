@@ -1,5 +1,7 @@
 """Perplexity over a whole text, read once from start to end."""
 
+from collections.abc import Iterator
+
 import numpy as np
 from keras import ops
 
@@ -23,18 +25,55 @@ def stream_perplexity(model, ids: np.ndarray, batch_size: int = 1, steps: int = 
     Raises:
         ValueError: If the text is too short to predict anything, or an id is outside the vocabulary.
     """
+    total, count = 0.0, 0
+    for log_probabilities in _stream(model, ids, batch_size, steps):
+        total -= float(np.sum(log_probabilities, dtype=np.float64))
+        count += log_probabilities.size
+    return _perplexity(total / count)
+
+
+def mc_perplexity(model, ids: np.ndarray, passes: int, batch_size: int = 1, steps: int = 35) -> float:
+    """Perplexity under the mean of the probabilities of several passes with dropout (Monte Carlo dropout).
+
+    Args:
+        model: A `LanguageModel` with dropout.
+        ids: Word ids `[N]`.
+        passes: How often the text is read.
+        batch_size: Rows, as of `stream_perplexity`.
+        steps: Tokens a call, for each of which a `VariationalDropout` draws new masks: the window in training.
+
+    Raises:
+        ValueError: As `stream_perplexity`; or if `passes` is not positive.
+
+    Reference:
+        Gal and Ghahramani, A Theoretically Grounded Application of Dropout in Recurrent Neural Networks, section 5.1.
+    """
+    if passes < 1:
+        raise ValueError(f"`passes` must be at least 1. Received: passes={passes}")
+    summed = np.array(-np.inf)  # log of the sum of the probabilities of each token
+    for _ in range(passes):
+        parts = _stream(model, ids, batch_size, steps, stochastic=True)
+        log_probabilities = np.concatenate([part.astype(np.float64) for part in parts], axis=1)
+        summed = np.logaddexp(summed, log_probabilities)
+    return _perplexity(np.log(passes) - float(np.mean(summed)))
+
+
+def _stream(model, ids, batch_size, steps, **options) -> Iterator[np.ndarray]:
+    """Log-probabilities `[batch_size, steps]` of a text read from start to end."""
     ids = np.asarray(ids, np.int32)
     length = len(ids) // batch_size
     if length < 2:
         raise ValueError(
             f"A text needs at least {2 * batch_size} tokens for {batch_size} rows. Received: {len(ids)} tokens."
         )
-    rows = ids[: length * batch_size].reshape(batch_size, length)
-    total, states = 0.0, None
+    rows, states = ids[: length * batch_size].reshape(batch_size, length), None
     for start in range(0, length - 1, steps):
         inputs = rows[:, start : min(start + steps, length - 1)]
         targets = rows[:, start + 1 : start + 1 + inputs.shape[1]]
-        log_probabilities, states = model.token_log_probabilities(inputs, targets, states)
-        total -= float(np.sum(ops.convert_to_numpy(log_probabilities), dtype=np.float64))
+        log_probabilities, states = model.token_log_probabilities(inputs, targets, states, **options)
+        yield ops.convert_to_numpy(log_probabilities)
+
+
+def _perplexity(mean: float) -> float:
     with np.errstate(over="ignore"):  # a model that has diverged has infinite perplexity
-        return float(np.exp(total / (batch_size * (length - 1))))
+        return float(np.exp(mean))

@@ -7,7 +7,6 @@ import keras
 import numpy as np
 
 from keras_tying.data import Vocabulary, windows
-from keras_tying.losses import SequenceCrossEntropy
 from keras_tying.optimizers import ClippedSGD
 from keras_tying.training.callbacks import (
     CarryState,
@@ -38,6 +37,9 @@ class Schedule:
     full_rate_epochs: int
     decay: float
     patience: int | None = None
+    session_epochs: int | None = None
+    weight_decay: float = 0.0
+    l2: float = 0.0
 
 
 def train_language_model(
@@ -72,8 +74,8 @@ def train_language_model(
     cut = windows(train_ids, schedule.batch_size, schedule.steps, len(vocabulary))
     model.carry_state(schedule.batch_size)
     model.compile(
-        ClippedSGD(schedule.learning_rate, schedule.clip_norm),
-        SequenceCrossEntropy(),
+        ClippedSGD(schedule.learning_rate, schedule.clip_norm, schedule.weight_decay, weight_decay=schedule.l2 or None),
+        model.default_loss,
         steps_per_execution=STEPS_PER_CALL,
     )
     checkpoints = Checkpoints(CheckpointStore(run.checkpoints), checkpoint_minutes, cut.batches)
@@ -90,6 +92,7 @@ def train_language_model(
 
 def _callbacks(model, cut, valid_ids, vocabulary, schedule, run, checkpoints) -> list:
     def rate(epoch: int, _: float) -> float:
+        epoch %= schedule.session_epochs or schedule.epochs
         return decayed_rate(epoch, schedule.learning_rate, schedule.full_rate_epochs, schedule.decay)
 
     def sample() -> str:

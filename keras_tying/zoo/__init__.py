@@ -6,8 +6,10 @@
 
 from keras_tying.zoo.joint_language_models import nnjm, nnjm_global, nnlm
 from keras_tying.zoo.language_models import ptb_large, ptb_medium, ptb_small
+from keras_tying.zoo.recurrent_highway import rhn
 from keras_tying.zoo.registry import create_model, list_models
 from keras_tying.zoo.skip_gram import skip_gram
+from keras_tying.zoo.variational_language_models import vd_lstm_large, vd_lstm_medium, vd_lstm_small
 
 __all__ = [
     "create_model",
@@ -18,5 +20,9 @@ __all__ = [
     "ptb_large",
     "ptb_medium",
     "ptb_small",
+    "rhn",
     "skip_gram",
+    "vd_lstm_large",
+    "vd_lstm_medium",
+    "vd_lstm_small",
 ]

@@ -26,9 +26,9 @@ def write_cards(folder: Path | None = None) -> None:
 
 
 def with_summary(readme: str, found: dict[str, Recipe]) -> str:
-    """The repository's README with the rows of all published results between its two marks."""
-    rows = _rows({name: recipe for name, recipe in found.items() if recipe.published}, "zoo/")
-    return between_marks(readme, START, END, rows)
+    """The repository's README with the rows of what has been published and measured between its two marks."""
+    shown = {name: recipe for name, recipe in found.items() if recipe.published and recipe.measured}
+    return between_marks(readme, START, END, _rows(shown, "zoo/"))
 
 
 def between_marks(page: str, start: str, end: str, lines: list[str]) -> str:

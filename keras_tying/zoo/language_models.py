@@ -1,6 +1,6 @@
 """The LSTM language models of Zaremba et al., untied and tied."""
 
-from keras_tying.models import LanguageModel
+from keras_tying.models import LanguageModel, VariationalDropout
 from keras_tying.regularizers import ProjectionRegularizer
 from keras_tying.zoo.registry import register
 
@@ -43,15 +43,18 @@ def ptb_medium(tied=True, projection=False, vocabulary_size=10_000, projection_b
 
 
 @register
-def ptb_large(tied=True, projection=False, vocabulary_size=10_000, projection_bias=False, **kwargs):
+def ptb_large(tied=True, projection=False, vocabulary_size=10_000, projection_bias=False, bayesian=False, **kwargs):
     """Two LSTM layers of 1500 units, dropout 0.65, weights from uniform(-0.04, 0.04).
 
-    Takes the arguments of `ptb_small`. 66,022,000 parameters untied, 51,022,000 tied.
+    Takes the arguments of `ptb_small`, and `bayesian`: whether whole words, inputs, hidden states and outputs
+    are dropped with the probabilities 0.3, 0.5, 0.3 and 0.5, by masks that hold for a window, one for
+    each gate. 66,022,000 parameters untied, 51,022,000 tied.
 
     Reference:
         Press and Wolf, Using the Output Embedding to Improve Language Models, table 5.
     """
-    return _zaremba(1500, 0.04, 0.65, tied, projection, vocabulary_size, projection_bias, kwargs)
+    dropout = VariationalDropout(words=0.3, inputs=0.5, hidden=0.3, outputs=0.5) if bayesian else 0.65
+    return _zaremba(1500, 0.04, dropout, tied, projection, vocabulary_size, projection_bias, kwargs)
 
 
 def _zaremba(units, initializer_range, dropout, tied, projection, vocabulary_size, projection_bias, kwargs):

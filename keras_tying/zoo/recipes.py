@@ -24,6 +24,14 @@ class Data(Table):
     minimum_count: int = Field(default=1, ge=1)
     """Words seen less often in training become `<unk>`."""
 
+    def check_vocabulary(self, words: int) -> None:
+        """Raises ValueError if a named corpus did not give as many words as the recipe is made for."""
+        if self.corpus != "files" and self.vocabulary_size is not None and words != self.vocabulary_size:
+            raise ValueError(
+                f"The recipe is made for {self.vocabulary_size:,} words of the corpus {self.corpus!r}. "
+                f"Received: a corpus of {words:,}. Check the data folder, or change data.vocabulary_size."
+            )
+
 
 class Optimisation(Table):
     batch_size: int = Field(default=20, ge=1)
@@ -40,6 +48,12 @@ class Optimisation(Table):
     """Factor of the learning rate at each epoch after those."""
     patience: int | None = Field(default=None, ge=1)
     """Epochs without a better validation perplexity before training stops; `None` never stops."""
+    session_epochs: int | None = Field(default=None, ge=1)
+    """Epochs after which the learning rate starts anew, from the weights reached; `None` never starts anew."""
+    weight_decay: float = Field(default=0.0, ge=0, lt=1)
+    """After each update all parameters are multiplied by 1 minus this."""
+    l2: float = Field(default=0.0, ge=0)
+    """Penalty on half the sum of all parameters' squares; its gradient is not clipped."""
 
 
 class Model(Table):

@@ -128,3 +128,33 @@ def test_unknown_batch_and_length_compile(rng):
     model = keras.Sequential([keras.Input((None, 3)), layer])
     for shape in ((2, 5, 3), (4, 2, 3)):
         assert model.predict(rng.normal(size=shape), verbose=0).shape == (*shape[:2], 4)
+
+
+@pytest.mark.parametrize("path", ["fast", "portable"])
+def test_dropped_outputs_share_the_mask_of_the_recurrence(rng, monkeypatch, path):
+    if path == "portable":
+        monkeypatch.setattr(lstm, "_fast_path", lambda: None)
+    inputs = rng.normal(size=(3, 6, 4)).astype("float32")
+    arguments = {"recurrent_dropout": 0.5, "seed": 7, "return_sequences": True, "shared_dropout_masks": True}
+    dropping, keeping = LSTM(5, drop_outputs=True, **arguments), LSTM(5, **arguments)
+    for layer in (dropping, keeping):
+        layer.build(inputs.shape)
+    dropping.set_weights(keeping.get_weights())
+    twin = LSTM(5, **arguments)
+    mask = np.array(twin.cell.get_recurrent_dropout_mask(np.zeros((3, 5), "float32"))[0])
+    expected = np.array(keeping(inputs, training=True)) * mask[:, None]
+    np.testing.assert_allclose(dropping(inputs, training=True), expected, atol=1e-6)
+
+
+def test_masks_are_drawn_in_training_only(rng):
+    inputs = rng.normal(size=(3, 6, 4)).astype("float32")
+    layer = LSTM(5, dropout=0.5, recurrent_dropout=0.5, seed=7)
+    layer(inputs)
+    before = np.array(layer.cell.seed_generator.state)
+    layer(inputs)
+    np.testing.assert_array_equal(layer.cell.seed_generator.state, before)
+
+
+def test_dropped_outputs_need_one_mask():
+    with pytest.raises(ValueError, match="Received: drop_outputs=True, shared_dropout_masks=False"):
+        LSTM(5, drop_outputs=True)

@@ -23,7 +23,7 @@ def test_every_recipe_names_a_model_that_builds(name):
     model = create_model(recipe.model.name, vocabulary_size=size, **recipe.model.arguments)
     published = recipe.published and recipe.published.parameters
     if published:
-        assert f"{model.count_params() / 1e6:.2f}M" == published or f"{model.count_params() / 1e6:.0f}M" == published
+        assert model.count_params() == pytest.approx(1e6 * float(published.removesuffix("M")), rel=0.03)
     if recipe.measured:
         assert recipe.measured.parameters == model.count_params()
 

@@ -1,0 +1,122 @@
+"""Cross-entropy beside a softer target, made of the embeddings themselves."""
+
+from dataclasses import replace
+
+import keras
+
+from keras_tying.losses.cross_entropy import SequenceCrossEntropy
+from keras_tying.losses.output_layer import Augmentation
+
+
+@keras.saving.register_keras_serializable("keras_tying")
+class AugmentedLoss(SequenceCrossEntropy):
+    """Cross-entropy and, weighted, the divergence from a distribution over words like the target.
+
+    With the input embeddings `L`, the input embedding `u` of the target and the model's scores `z`::
+
+        y~    = softmax(L^T u / tau)
+        y^    = softmax(z / tau)
+        J_tot = J + alpha * KL(y~ || y^),    alpha = gamma * tau
+
+    `J` is the negative log-likelihood. `y~` depends on the target word alone: it is computed once for
+    each distinct word of a chunk, and no scores are kept for the way back. It is a target, so by default no
+    gradient goes through it. `z` has the output bias in it: the paper's equation 3.1 writes `W h`, its
+    text divides "the logits". It needs the model's embeddings, so it is no loss of logits alone; a
+    `LanguageModel`, tied or not, brings both.
+
+    Args:
+        gamma: Float at least 0. The paper sets 0.5 to 0.8 on Penn Treebank and 1.0 to 1.5 on WikiText-2.
+            Defaults to 0.65.
+        tau: Positive float, the temperature. Defaults to 20.
+        cross_entropy_weight: Float at least 0, the weight of `J`. Defaults to 1.
+        target_gradient: Boolean, whether the embeddings are also moved so that `y~` meets `y^`. Keeps
+            all scores of a batch. Defaults to `False`.
+        scale: See `SequenceCrossEntropy`.
+        ignore_id: See `SequenceCrossEntropy`.
+        name: Optional name.
+
+    Raises:
+        ValueError: If an argument is outside its range; when called, if input and output embeddings
+            have different widths, or without a model.
+
+    Example:
+
+    >>> import numpy as np, keras_tying as kt
+    >>> model = kt.models.LanguageModel(50, 8)
+    >>> model.compile(kt.optimizers.ClippedSGD(1.0), kt.losses.AugmentedLoss(gamma=0.5, tau=20))
+    >>> tokens = np.arange(50).reshape(2, 25)
+    >>> history = model.fit(tokens, tokens, verbose=0)
+
+    Reference:
+        Inan, Khosravi and Socher, Tying Word Vectors and Word Classifiers, equations 3.1 to 3.7.
+    """
+
+    def __init__(
+        self,
+        gamma=0.65,
+        tau=20.0,
+        cross_entropy_weight=1.0,
+        target_gradient=False,
+        scale="sum_over_steps",
+        ignore_id=None,
+        name="augmented_loss",
+        **kwargs,
+    ):
+        super().__init__(scale=scale, ignore_id=ignore_id, name=name, **kwargs)
+        if tau <= 0:
+            raise ValueError(f"`tau` must be positive. Received: tau={tau}")
+        for argument, weight in {"gamma": gamma, "cross_entropy_weight": cross_entropy_weight}.items():
+            if weight < 0:
+                raise ValueError(f"`{argument}` must be at least 0. Received: {argument}={weight}")
+        self.gamma = gamma
+        self.tau = tau
+        self.cross_entropy_weight = cross_entropy_weight
+        self.target_gradient = target_gradient
+
+    @classmethod
+    def proportional(cls, beta, tau, vocabulary_size, **kwargs):
+        """The loss that puts both terms on one footing: `beta * KL * tau^2 * V + (1 - beta) * J`.
+
+        Args:
+            beta: Float in [0, 1], the share of the divergence.
+            tau: Positive float, the temperature.
+            vocabulary_size: Integer `V`.
+            **kwargs: Further arguments of `AugmentedLoss`.
+
+        Raises:
+            ValueError: If `beta` is outside [0, 1].
+
+        Reference:
+            Inan, Khosravi and Socher, equation 6.1.
+        """
+        if not 0 <= beta <= 1:
+            raise ValueError(f"`beta` must be in [0, 1]. Received: beta={beta}")
+        return cls(beta * tau * vocabulary_size, tau, cross_entropy_weight=1 - beta, **kwargs)
+
+    def __call__(self, y_true, y_pred, sample_weight=None):
+        raise ValueError(
+            "`AugmentedLoss` compares words by the model's embeddings, which logits do not have. Compile a model of "
+            f"keras_tying with it, or call `from_hidden`. Received: y_pred of shape {tuple(y_pred.shape)}"
+        )
+
+    def _applied_to(self, output, hidden):
+        words, width = (None, None) if output.input_embeddings is None else output.input_embeddings.shape
+        if (words, width) != (output.embeddings.shape[0], hidden.shape[-1]):
+            raise ValueError(
+                "`AugmentedLoss` needs input and output embeddings of the same words and the same width. Received: "
+                f"input embeddings {None if words is None else (words, width)}, "
+                f"output embeddings {(output.embeddings.shape[0], hidden.shape[-1])}"
+            )
+        augmentation = Augmentation(self.tau, self.gamma * self.tau, self.cross_entropy_weight, self.target_gradient)
+        return replace(super()._applied_to(output, hidden), augmentation=augmentation)
+
+    def get_config(self):
+        config = super().get_config()
+        del config["label_smoothing"], config["temperature"]
+        return {
+            **config,
+            "gamma": self.gamma,
+            "tau": self.tau,
+            "cross_entropy_weight": self.cross_entropy_weight,
+            "target_gradient": self.target_gradient,
+        }

@@ -1,0 +1,141 @@
+"""How close the output embedding comes to the space of the input embedding under the augmented loss."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import keras
+import numpy as np
+
+from keras_tying.data import windows
+from keras_tying.losses import AugmentedLoss
+from keras_tying.metrics import subspace_distance
+from keras_tying.models import LanguageModel
+from keras_tying.training.callbacks import CarryState, StopOnNaN
+
+
+@dataclass(frozen=True)
+class SubspaceSettings:
+    """The untied model of the experiment and how it is trained, without regularization."""
+
+    words: int = 20_000
+    """Length of the text, a contiguous piece of the training text drawn by seed."""
+    units: int = 300
+    batch_size: int = 20
+    steps: int = 35
+    learning_rate: float = 0.001
+    """Of Adam."""
+    epochs: int = 30
+    initializer_range: float = 0.05
+
+
+def piece_of(ids: np.ndarray, words: int, seed: int) -> np.ndarray:
+    """A contiguous piece of a text, its words numbered anew: `int32 [words]` below the number of its types.
+
+    Raises:
+        ValueError: If the text is shorter.
+    """
+    if len(ids) < words:
+        raise ValueError(f"Expected a text of at least {words:,} words. Received: {len(ids):,}.")
+    start = np.random.default_rng(seed).integers(len(ids) - words + 1)
+    _, numbered = np.unique(ids[start : start + words], return_inverse=True)
+    return numbered.astype(np.int32)
+
+
+def measure_distance(ids: np.ndarray, beta: float, tau: float, seed: int, settings: SubspaceSettings) -> dict[str, Any]:
+    """Trains one untied model on the loss of equation 6.1 and compares its two embeddings.
+
+    Rows of the input embedding have length 1 and there is no output bias, as in the theory.
+
+    Args:
+        ids: Training text `[N]`.
+        beta: Share of the augmented loss, in [0, 1].
+        tau: Its temperature.
+        seed: Of weights and of the piece of text.
+        settings: Model and training.
+
+    Returns:
+        `beta`, `tau`, `seed`, `distance`, and the last epoch's `perplexity`.
+
+    Reference:
+        Inan, Khosravi and Socher, Tying Word Vectors and Word Classifiers, section 6.2.
+    """
+    text = piece_of(ids, settings.words, seed)
+    types = int(text.max()) + 1
+    keras.utils.set_random_seed(seed)
+    unit_length = keras.constraints.UnitNorm(axis=1)
+    model = LanguageModel(
+        types,
+        settings.units,
+        tied=False,
+        output_bias=False,
+        embeddings_constraint=unit_length,
+        initializer_range=settings.initializer_range,
+    )
+    model.embedding.embeddings.assign(unit_length(model.embedding.embeddings))
+    cut = windows(text, settings.batch_size, settings.steps)
+    model.carry_state(settings.batch_size)
+    model.compile(
+        keras.optimizers.Adam(settings.learning_rate),
+        AugmentedLoss.proportional(beta, tau, types, scale="mean"),
+        steps_per_execution=cut.batches,
+    )
+    history = model.fit(
+        cut.inputs,
+        cut.targets,
+        batch_size=settings.batch_size,
+        epochs=settings.epochs,
+        shuffle=False,
+        callbacks=[CarryState(), StopOnNaN()],
+        verbose=0,
+    )
+    matrices = (keras.ops.convert_to_numpy(matrix) for matrix in model.embedding_matrices().values())
+    return {
+        "beta": beta,
+        "tau": tau,
+        "seed": seed,
+        "types": types,
+        "distance": subspace_distance(*matrices),
+        "perplexity": history.history["perplexity"][-1],
+    }
+
+
+def sweep(
+    ids: np.ndarray,
+    betas: Sequence[float],
+    taus: Sequence[float],
+    seeds: int,
+    settings: SubspaceSettings,
+    report: Callable[[dict[str, Any]], None],
+    tau_of_betas: float = 10.0,
+) -> dict[str, Any]:
+    """Both panels of the figure: distances over beta at one temperature, and over temperatures at beta 1.
+
+    Args:
+        ids: Training text `[N]`.
+        betas: Shares of the augmented loss.
+        taus: Temperatures.
+        seeds: Runs a point, with the seeds 1 to this.
+        settings: Model and training.
+        report: Called with each run's figures when it ends.
+        tau_of_betas: Temperature of the sweep over beta.
+
+    Returns:
+        What is written as JSON: `settings`, `runs`, and the mean distances `by_beta` and `by_tau`.
+    """
+    points = dict.fromkeys([(beta, tau_of_betas) for beta in betas] + [(1.0, tau) for tau in taus])
+    runs = []
+    for beta, tau in points:
+        for seed in range(1, seeds + 1):
+            runs.append(measure_distance(ids, beta, tau, seed, settings))
+            report(runs[-1])
+
+    def mean(beta: float, tau: float) -> float:
+        return float(np.mean([run["distance"] for run in runs if (run["beta"], run["tau"]) == (beta, tau)]))
+
+    return {
+        "settings": asdict(settings),
+        "by_beta": {"tau": tau_of_betas, "beta": list(betas), "distance": [mean(beta, tau_of_betas) for beta in betas]},
+        "by_tau": {"beta": 1.0, "tau": list(taus), "distance": [mean(1.0, tau) for tau in taus]},
+        "runs": runs,
+    }

@@ -1,0 +1,55 @@
+import zipfile
+
+import pytest
+
+from keras_tying.data import corpora, downloads, load_corpus
+from keras_tying.data.bbc import bbc_news
+from keras_tying.zoo.recipes import Data
+
+
+@pytest.fixture
+def archive(tmp_path):
+    path = tmp_path / "bbc-fulltext.zip"
+    with zipfile.ZipFile(path, "w") as files:
+        files.writestr("bbc-fulltext/bbc/README.TXT", "not an article")
+        for number in range(1, 41):
+            files.writestr(f"bbc-fulltext/bbc/tech/{number:03}.txt", f"headline {number}\n\nfirst\nsecond\n".encode())
+        files.writestr("bbc-fulltext/bbc/sport/001.txt", "cost \xa3600\n".encode("latin-1"))
+    return path
+
+
+def test_every_twentieth_article_is_test_text_and_ten_on_validation_text(archive):
+    splits = bbc_news(archive)
+    headlines = {split: [line for line in lines if "headline" in line] for split, lines in splits.items()}
+    assert headlines["test"] == ["headline 20", "headline 40"]
+    assert headlines["valid"] == ["headline 10", "headline 30"]
+    assert len(headlines["train"]) == 36
+
+
+def test_paragraphs_are_lines_and_either_encoding_is_read(archive):
+    assert bbc_news(archive)["train"][:4] == ["cost £600", "headline 1", "first", "second"]
+
+
+def test_another_archive_is_refused(archive):
+    with pytest.raises(ValueError, match="not the published file"):
+        load_corpus("bbc", archive.parent)
+
+
+def test_wikitext_is_unpacked_from_its_archive(tmp_path, monkeypatch):
+    path = tmp_path / "wikitext-2-v1.zip"
+    with zipfile.ZipFile(path, "w") as files:
+        for split in corpora.SPLITS:
+            files.writestr(f"wikitext-2/wiki.{split}.tokens", f" = Title = \n {split} <unk> \n")
+    monkeypatch.setattr(corpora, "WIKITEXT2_SHA256", downloads.pooch.file_hash(str(path)))
+    monkeypatch.setattr(downloads.pooch, "os_cache", lambda name: tmp_path / "cache")
+    corpus = load_corpus("wikitext-2", tmp_path)
+    assert list(corpus.tokens("valid")) == ["=", "Title", "=", "<eos>", "valid", "<unk>", "<eos>"]
+
+
+def test_a_corpus_of_other_words_than_the_recipe_is_made_for_is_refused():
+    recipe_data = Data(corpus="wikitext-2", vocabulary_size=33_278)
+    recipe_data.check_vocabulary(33_278)
+    with pytest.raises(
+        ValueError, match=r"made for 33,278 words of the corpus 'wikitext-2'. Received: a corpus of 10,000"
+    ):
+        recipe_data.check_vocabulary(10_000)

@@ -1,0 +1,114 @@
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_tying.layers import RecurrentHighway, recurrent_highway, recurrent_highway_tensorflow, scan_tensorflow
+
+B, T, FEATURES, H, DEPTH = 3, 6, 4, 5, 3
+
+
+def sigmoid(x):
+    return 1 / (1 + np.exp(-x))
+
+
+def numpy_highway(layer, inputs, state):
+    """States after each step, from the equations."""
+    kernel, kernels, biases = (np.array(weight) for weight in layer.get_weights())
+    states = []
+    for t in range(inputs.shape[1]):
+        for micro in range(len(kernels)):
+            gates = state @ kernels[micro] + biases[micro]
+            if micro == 0:
+                gates = gates + inputs[:, t] @ kernel
+            proposal, transform = np.tanh(gates[:, :H]), sigmoid(gates[:, H:])
+            state = transform * proposal + (1 - transform) * state
+        states.append(state)
+    return np.stack(states, 1)
+
+
+@pytest.mark.parametrize("depth", [1, DEPTH])
+def test_layer_equals_an_independent_computation(rng, depth):
+    inputs, state = rng.normal(size=(B, T, FEATURES)), rng.normal(size=(B, H))
+    layer = RecurrentHighway(H, depth, bias_initializer="normal", return_sequences=True, return_state=True)
+    outputs, last = layer(inputs.astype("float32"), initial_state=state.astype("float32"))
+    expected = numpy_highway(layer, inputs, state)
+    np.testing.assert_allclose(outputs, expected, atol=1e-5)
+    np.testing.assert_allclose(last, expected[:, -1], atol=1e-5)
+
+
+@pytest.mark.parametrize("unrolled_steps", [64, 1], ids=["straight", "looped"])
+@pytest.mark.parametrize("masked", [True, False])
+def test_fast_recurrence_and_its_gradients_equal_the_portable_ones(rng, monkeypatch, unrolled_steps, masked):
+    monkeypatch.setattr(scan_tensorflow, "UNROLLED_STEPS", unrolled_steps)
+    shapes = (B, T, 2 * H), (B, H), (DEPTH, H, 2 * H), (DEPTH, 2 * H)
+    arguments = [tf.constant(rng.normal(size=shape), "float32") for shape in shapes]
+    kept = tf.constant(rng.integers(0, 2, (B, H)) * 2.0, "float32") if masked else None
+    results = []
+    for sequence in (recurrent_highway_tensorflow.highway_sequence, recurrent_highway.plain_highway_sequence):
+        with tf.GradientTape() as tape:
+            tape.watch(arguments)
+            states = sequence(*arguments, kept)
+            loss = tf.reduce_sum(tf.sin(states) * tf.range(1.0, T + 1)[:, None])
+        results.append([states, *tape.gradient(loss, arguments)])
+    for mine, theirs in zip(*results, strict=True):
+        np.testing.assert_allclose(mine, theirs, atol=2e-5, rtol=1e-4)
+
+
+def test_transform_gates_begin_closed():
+    layer = RecurrentHighway(H, DEPTH, transform_bias=-3.0)
+    layer.build((None, None, FEATURES))
+    np.testing.assert_array_equal(layer.bias[:, H:], np.full((DEPTH, H), -3.0))
+    np.testing.assert_array_equal(layer.bias[:, :H], np.zeros((DEPTH, H)))
+
+
+def test_micro_steps_begin_with_matrices_of_their_own():
+    layer = RecurrentHighway(H, DEPTH)
+    layer.build((None, None, FEATURES))
+    first, second, _ = np.array(layer.recurrent_kernel)
+    assert not np.array_equal(first, second)
+
+
+def test_input_mask_holds_for_the_window(rng):
+    inputs = np.repeat(rng.normal(size=(1, 1, 200)), 4, axis=1).astype("float32")
+    layer = RecurrentHighway(1, 1, dropout=0.5, transform_bias=30.0, return_sequences=True, seed=1)
+    layer.build(inputs.shape)
+    layer.recurrent_kernel.assign(np.zeros((1, 1, 2)))  # open gate, no recurrence: the output is the input's alone
+    outputs = np.array(layer(inputs, training=True))[0, :, 0]
+    np.testing.assert_allclose(outputs, outputs[0], atol=1e-6)
+    assert abs(outputs[0] - np.array(layer(inputs))[0, 0, 0]) > 1e-4
+
+
+def test_recurrent_mask_drops_a_unit_at_every_step_and_micro_step(rng):
+    inputs = rng.normal(size=(2, T, FEATURES)).astype("float32")
+    layer = RecurrentHighway(H, DEPTH, recurrent_dropout=0.5, return_sequences=True, seed=4)
+    layer.build(inputs.shape)
+    mask = np.array(RecurrentHighway.from_config(layer.get_config())._mask(np.ones((2, H), "float32"), 0.5))
+    kernel, kernels, biases = layer.get_weights()
+    for row in range(2):
+        twin = RecurrentHighway(H, DEPTH, return_sequences=True)
+        twin.build(inputs.shape)
+        twin.set_weights([kernel, kernels * mask[row][:, None], biases])
+        np.testing.assert_allclose(
+            np.array(layer_again(layer)(inputs, training=True))[row], np.array(twin(inputs))[row], atol=1e-5
+        )
+
+
+def layer_again(layer):
+    """The layer as it was before it drew a mask."""
+    again = RecurrentHighway.from_config(layer.get_config())
+    again.build((None, None, FEATURES))
+    again.set_weights([w for w in layer.get_weights() if w.dtype == np.float32])
+    return again
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"depth": 0}, "`depth` must be at least 1. Received: depth=0"),
+        ({"dropout": 1.0}, r"`dropout` must be in \[0, 1\). Received: dropout=1.0"),
+        ({"recurrent_dropout": -0.5}, r"`recurrent_dropout` must be in \[0, 1\). Received: recurrent_dropout=-0.5"),
+    ],
+)
+def test_arguments_out_of_range_are_named(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        RecurrentHighway(H, **arguments)

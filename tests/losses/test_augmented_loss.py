@@ -1,0 +1,144 @@
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_tying.losses import AugmentedLoss, OutputLayer, SequenceCrossEntropy, output_layer_tensorflow
+from keras_tying.losses.output_layer import Augmentation, plain_cross_entropy
+from keras_tying.models import JointLanguageModel, LanguageModel
+
+B, T, H, V = 3, 8, 5, 17
+TAU, GAMMA = 3.0, 0.8
+
+
+@pytest.fixture
+def arrays(rng):
+    shapes = {"hidden": (B, T, H), "output": (V, H), "input": (V, H), "bias": (V,)}
+    arrays = {name: tf.constant(rng.normal(size=shape), "float32") for name, shape in shapes.items()}
+    return {**arrays, "targets": tf.constant(rng.integers(0, V // 2, (B, T)), "int32")}
+
+
+def softmax(scores):
+    exponentials = np.exp(scores)
+    return exponentials / exponentials.sum(-1, keepdims=True)
+
+
+def divergence_and_nll(arrays):
+    """`[B, T]` each, from the equations."""
+    hidden, output, embeddings, bias, targets = (
+        np.array(arrays[name], np.float64) for name in ("hidden", "output", "input", "bias", "targets")
+    )
+    targets = targets.astype(int)
+    logits = hidden @ output.T + bias
+    wanted, given = softmax(embeddings[targets] @ embeddings.T / TAU), softmax(logits / TAU)
+    nll = -np.log(np.take_along_axis(softmax(logits), targets[..., None], -1)[..., 0])
+    return np.sum(wanted * np.log(wanted / given), -1), nll
+
+
+def layer(arrays, **changes):
+    return OutputLayer(arrays["output"], **{"bias": arrays["bias"], "input_embeddings": arrays["input"], **changes})
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_loss_is_that_of_the_equations(arrays, training):
+    divergence, nll = divergence_and_nll(arrays)
+    loss = AugmentedLoss(GAMMA, TAU)
+    total, token_nll, _ = loss.from_hidden(arrays["targets"], arrays["hidden"], layer(arrays), training=training)
+    np.testing.assert_allclose(total, np.sum(nll + GAMMA * TAU * divergence) / B, rtol=1e-5)
+    np.testing.assert_allclose(token_nll, nll, rtol=1e-4)
+
+
+def test_proportional_loss_is_equation_6_1(arrays):
+    divergence, nll = divergence_and_nll(arrays)
+    loss = AugmentedLoss.proportional(0.3, TAU, V, scale="mean")
+    total, _, _ = loss.from_hidden(arrays["targets"], arrays["hidden"], layer(arrays))
+    np.testing.assert_allclose(total, np.mean(0.3 * divergence * TAU**2 * V + 0.7 * nll), rtol=1e-5)
+
+
+@pytest.mark.parametrize("scores_per_chunk", [2**25, 5 * V, 1], ids=["one chunk", "five tokens", "one token"])
+@pytest.mark.parametrize(
+    "options", [{}, {"bias": None}, {"soft_cap": 2.0}, {"temperature": 0.5, "label_smoothing": 0.2}], ids=str
+)
+def test_fused_loss_and_gradients_equal_the_plain_computation(arrays, options, scores_per_chunk, monkeypatch, rng):
+    monkeypatch.setattr(output_layer_tensorflow, "SCORES_PER_CHUNK", scores_per_chunk)
+    hidden, targets = tf.reshape(arrays["hidden"], (-1, H)), tf.reshape(arrays["targets"], (-1,))
+    weights = tf.constant(rng.uniform(size=B * T), "float32")
+    output = layer(arrays, augmentation=Augmentation(TAU, alpha=4.0, cross_entropy_weight=0.7), **options)
+    results = []
+    for function in (output_layer_tensorflow.fused_cross_entropy, plain_cross_entropy):
+        sources = [hidden, output.embeddings] + ([] if output.bias is None else [output.bias])
+        with tf.GradientTape() as tape:
+            tape.watch(sources)
+            total, nll = function(hidden, targets, weights, output)
+            total *= 3
+        results.append([total, nll, *tape.gradient(total, sources)])
+    for mine, theirs in zip(*results, strict=True):
+        np.testing.assert_allclose(mine, theirs, atol=2e-5, rtol=1e-5)
+
+
+def gradient_of_input_embeddings(arrays, loss):
+    with tf.GradientTape() as tape:
+        tape.watch(arrays["input"])
+        total, _, _ = loss.from_hidden(arrays["targets"], arrays["hidden"], layer(arrays))
+    return tape.gradient(total, arrays["input"])
+
+
+def test_no_gradient_goes_through_the_target_by_default(arrays):
+    assert gradient_of_input_embeddings(arrays, AugmentedLoss(GAMMA, TAU)) is None
+
+
+def test_the_gradient_through_the_target_is_the_losses_slope(arrays, rng):
+    loss = AugmentedLoss(GAMMA, TAU, target_gradient=True)
+    gradient = np.array(gradient_of_input_embeddings(arrays, loss))
+    direction = rng.normal(size=(V, H))
+    values = []
+    for step in (1e-3, -1e-3):
+        moved = {**arrays, "input": np.array(arrays["input"], np.float64) + step * direction}
+        divergence, nll = divergence_and_nll(moved)
+        values.append(np.sum(nll + GAMMA * TAU * divergence) / B)
+    np.testing.assert_allclose(np.sum(gradient * direction), (values[0] - values[1]) / 2e-3, rtol=1e-3)
+
+
+@pytest.mark.parametrize("tied", [True, False])
+def test_a_model_trains_with_it_and_its_perplexity_stays_that_of_words(rng, tied):
+    tokens, targets = rng.integers(0, V, (2, B, T))
+    model = LanguageModel(V, H, tied=tied, initializer_range=0.5, default_loss=AugmentedLoss(GAMMA, TAU))
+    model.compile("sgd")
+    augmented = model.evaluate(tokens, targets, verbose=0, return_dict=True)
+    model.compile("sgd", SequenceCrossEntropy())
+    plain = model.evaluate(tokens, targets, verbose=0, return_dict=True)
+    np.testing.assert_allclose(augmented["perplexity"], plain["perplexity"], rtol=1e-5)
+    assert augmented["loss"] > plain["loss"]
+    again = LanguageModel.from_config(model.get_config())
+    assert again.default_loss.get_config() == model.default_loss.get_config()
+
+
+def test_embeddings_of_different_widths_are_refused(rng):
+    model = JointLanguageModel(V, embedding_size=H, hidden_units=(2 * H,), tied=False)
+    model.compile("sgd", AugmentedLoss())
+    with pytest.raises(ValueError, match=rf"same width. Received: input embeddings \({V}, {H}\), .*\({V}, {2 * H}\)"):
+        model.train_on_batch({"history": rng.integers(0, V, (4, model.order - 1))}, rng.integers(0, V, 4))
+
+
+def test_logits_alone_are_refused():
+    with pytest.raises(ValueError, match=r"logits do not have. .* Received: y_pred of shape \(2, 3, 4\)"):
+        AugmentedLoss()(np.zeros((2, 3)), np.zeros((2, 3, 4)))
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: AugmentedLoss(tau=0), "`tau` must be positive. Received: tau=0"),
+        (lambda: AugmentedLoss(gamma=-1), "`gamma` must be at least 0. Received: gamma=-1"),
+        (lambda: AugmentedLoss.proportional(1.5, 10, V), r"`beta` must be in \[0, 1\]. Received: beta=1.5"),
+    ],
+)
+def test_arguments_out_of_range_are_named(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+def test_config_round_trip():
+    loss = AugmentedLoss(0.5, 10.0, 0.9, target_gradient=True, ignore_id=0)
+    again = keras.losses.deserialize(keras.losses.serialize(loss))
+    assert again.get_config() == loss.get_config()
