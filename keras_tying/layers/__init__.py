@@ -1,9 +1,12 @@
 """Layers: the tied embedding, and what stands around it in the models."""
 
+from keras_tying.layers.additive_attention import AdditiveAttention
 from keras_tying.layers.carried_state import CarriedState
+from keras_tying.layers.conditional_gru import ConditionalGRU
+from keras_tying.layers.gru import GRU
 from keras_tying.layers.lstm import LSTM
 from keras_tying.layers.section_means import SectionMeans
 from keras_tying.layers.tied_dense import TiedDense
 from keras_tying.layers.tied_embedding import TiedEmbedding
 
-__all__ = ["LSTM", "CarriedState", "SectionMeans", "TiedDense", "TiedEmbedding"]
+__all__ = ["GRU", "LSTM", "AdditiveAttention", "CarriedState", "ConditionalGRU", "SectionMeans", "TiedDense", "TiedEmbedding"]
