@@ -3,5 +3,6 @@
 from keras_tying.models.joint_language_model import JointLanguageModel
 from keras_tying.models.language_model import LanguageModel
 from keras_tying.models.skip_gram import SkipGram
+from keras_tying.models.translator import Translator
 
-__all__ = ["JointLanguageModel", "LanguageModel", "SkipGram"]
+__all__ = ["JointLanguageModel", "LanguageModel", "SkipGram", "Translator"]
