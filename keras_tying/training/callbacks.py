@@ -17,6 +17,18 @@ class CarryState(keras.callbacks.Callback):
         self.model.reset_state()
 
 
+class BeginEpoch(keras.callbacks.Callback):
+    """Tells batches which epoch it is: Keras calls their own `on_epoch_end` at other times too."""
+
+    def __init__(self, batches):
+        super().__init__()
+        self.batches = batches
+
+    def on_epoch_begin(self, epoch, logs=None):
+        if epoch != self.batches.epoch:
+            self.batches.begin(epoch)
+
+
 class StopOnNaN(keras.callbacks.Callback):
     """Raises `TrainingDiverged` as soon as the loss read back is not finite."""
 

@@ -1,0 +1,233 @@
+"""Trains a translation model, or resumes a run.
+
+python train/nmt.py                                                     phrases from CLDR, minutes
+python train/nmt.py --recipe multi30k_en_de_three_way --data-dir DIR    Multi30k
+python train/nmt.py --source A.en --target A.de --valid V.en V.de --test T.en T.de     any UTF-8 text
+python train/nmt.py --resume runs/NAME
+
+Text has a sentence a line and may be gzipped; --source and --target take several files.
+"""
+
+import argparse
+import logging
+import os
+import sys
+from pathlib import Path
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # TensorFlow's warnings, without its remarks
+
+import keras
+
+from keras_tying import data, zoo
+from keras_tying.tables import dump_table, load_table
+from keras_tying.training import CAN_BE_RESUMED, Checkpoints, Run, TrainingDiverged, TrainingInterrupted, environment
+from keras_tying.training.translation import pair_perplexity, train_translator
+from keras_tying.training.translation_recipes import (
+    TranslationRecipe,
+    TranslationRunSettings,
+    load_translation_recipe,
+    open_parallel,
+)
+
+
+def main() -> int:
+    arguments = parse_arguments()
+    logging.basicConfig(level=logging.WARNING, format="%(levelname)s: %(message)s")
+    try:
+        run, settings = resumed(arguments) if arguments.resume else started(arguments)
+        return train(run, settings, arguments)
+    except (ValueError, OSError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+
+
+def parse_arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    mode = parser.add_mutually_exclusive_group()
+    mode.add_argument("--recipe", default="embedded_en_de", help="name of a recipe, or a TOML file")
+    mode.add_argument("--resume", metavar="RUN", help="continue a stopped run")
+    parser.add_argument("--data-dir", type=Path, help="folder with the corpus's files, instead of a download")
+    parser.add_argument("--source", type=Path, nargs="+", metavar="FILE", help="text to train on, to translate from")
+    parser.add_argument("--target", type=Path, nargs="+", metavar="FILE", help="the same text, translated")
+    for split in data.SPLITS[1:]:
+        parser.add_argument(f"--{split}", type=Path, nargs=2, metavar=("SOURCE", "TARGET"), help=f"text to {split} on")
+    parser.add_argument("--subwords", type=Path, metavar="MODEL", help="a sentencepiece model, instead of a new one")
+    parser.add_argument("--tying", choices=("none", "decoder", "three_way"), help="instead of the recipe's")
+    parser.add_argument("--run", type=Path, help="folder of the run; default: runs/RECIPE")
+    parser.add_argument("--epochs", type=int, help="instead of the recipe's number")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--checkpoint-minutes", type=float, default=5.0, help="time between checkpoints")
+    return parser.parse_args()
+
+
+# A run from its arguments, or from its folder
+
+
+def started(arguments: argparse.Namespace) -> tuple[Run, TranslationRunSettings]:
+    recipe = with_overrides(load_translation_recipe(arguments.recipe), arguments)
+    files = given_files(arguments)
+    data_dir = None if arguments.data_dir is None else str(arguments.data_dir.resolve())
+    corpus = open_parallel(recipe.data, files, data_dir)
+    if arguments.subwords:
+        subwords = data.Subwords.load(arguments.subwords)
+    else:
+        subwords = data.Subwords.learn(data.sentences_of(corpus.pairs("train")), recipe.data.subwords)
+    settings = TranslationRunSettings(
+        recipe=recipe,
+        recipe_name=arguments.recipe,
+        seed=arguments.seed,
+        data_dir=data_dir,
+        files=files,
+        subwords_sha256=subwords.sha256,
+        command=reproducing_command(arguments),
+    )
+    run = Run.create(arguments.run or Path("runs") / Path(arguments.recipe).stem, dump_table(settings))
+    subwords.save(run.subwords)
+    return run, settings
+
+
+def resumed(arguments: argparse.Namespace) -> tuple[Run, TranslationRunSettings]:
+    run = Run.open(arguments.resume)
+    return run, load_table(TranslationRunSettings, run.config)
+
+
+def with_overrides(recipe: TranslationRecipe, arguments: argparse.Namespace) -> TranslationRecipe:
+    changes = {}
+    if arguments.epochs is not None:
+        changes["optimisation"] = recipe.optimisation.model_copy(update={"epochs": arguments.epochs})
+    if arguments.tying is not None:
+        own = {**recipe.model.arguments, "tying": arguments.tying}
+        changes["model"] = recipe.model.model_copy(update={"arguments": own})
+    if given_files(arguments):
+        changes["data"] = recipe.data.model_copy(update={"corpus": "files"})
+    return recipe.model_copy(update=changes)
+
+
+def given_files(arguments: argparse.Namespace) -> dict[str, list[list[str]]] | None:
+    sides = arguments.source, arguments.target
+    if not any(sides):
+        return None
+    if not all((*sides, arguments.valid, arguments.test)):
+        raise ValueError("A text of one's own needs --source, --target, --valid and --test. See --help.")
+    if len(sides[0]) != len(sides[1]):
+        raise ValueError(
+            "--source and --target need as many files each, one the translation of the other. "
+            f"Received: {len(sides[0])} and {len(sides[1])}"
+        )
+    splits = dict(zip(data.SPLITS, (list(zip(*sides, strict=True)), [arguments.valid], [arguments.test]), strict=True))
+    return {split: [[str(file.resolve()) for file in pair] for pair in pairs] for split, pairs in splits.items()}
+
+
+def reproducing_command(arguments: argparse.Namespace) -> str:
+    """The command that gives the same figures elsewhere: paths of this machine are left out."""
+    command = f"python train/nmt.py --recipe {arguments.recipe} --seed {arguments.seed}"
+    for name in ("tying", "epochs"):
+        value = getattr(arguments, name)
+        command += "" if value is None else f" --{name} {value}"
+    if given_files(arguments):
+        command += " --source SOURCE --target TARGET --valid SOURCE TARGET --test SOURCE TARGET"
+    command += " --subwords MODEL" if arguments.subwords else ""
+    return command + (" --data-dir DIR" if arguments.data_dir else "")
+
+
+# What a run works with
+
+
+def open_subwords(run: Run, settings: TranslationRunSettings) -> data.Subwords:
+    subwords = data.Subwords.load(run.subwords)
+    if subwords.sha256 != settings.subwords_sha256:
+        raise ValueError(
+            f"{run.subwords} is not the sentencepiece model this run was made with: expected SHA-256 "
+            f"{settings.subwords_sha256}, received {subwords.sha256}. Put the file back."
+        )
+    return subwords
+
+
+def build_model(recipe: TranslationRecipe, subwords: data.Subwords, **changes) -> keras.Model:
+    size = len(subwords)
+    arguments = {**recipe.model.arguments, **changes}
+    return zoo.create_model(recipe.model.name, source_vocab=size, target_vocab=size, **arguments)
+
+
+# The things it does
+
+
+def train(run: Run, settings: TranslationRunSettings, arguments: argparse.Namespace) -> int:
+    recipe = settings.recipe
+    corpus = settings.corpus()
+    subwords = open_subwords(run, settings)
+    longest = {"train": recipe.data.longest}
+    pairs = {
+        split: data.SentencePairs.encode(corpus.pairs(split), subwords, subwords, longest.get(split))
+        for split in data.SPLITS
+    }
+    keras.utils.set_random_seed(settings.seed)
+    model = build_model(recipe, subwords)
+    print_head(run, recipe, model, subwords, pairs)
+    try:
+        progress = train_translator(
+            model,
+            pairs["train"],
+            pairs["valid"],
+            subwords.words,
+            recipe.optimisation,
+            run,
+            settings.seed,
+            lambda: "",
+            arguments.checkpoint_minutes,
+        )
+    except TrainingInterrupted as stop:
+        print(f"\n{stop} Continue with: python train/nmt.py --resume {run.folder}")
+        return CAN_BE_RESUMED
+    except TrainingDiverged as failure:
+        print(f"error: {failure}", file=sys.stderr)
+        return 1
+    model.save(run.model)
+    results = measure(model, pairs, settings, progress)
+    run.write_results(results)
+    print(f"test perplexity {results['test_perplexity']:.2f}, {results['wall_time_seconds'] / 60:.1f} minutes")
+    return 0
+
+
+def measure(
+    model: keras.Model, pairs: dict[str, data.SentencePairs], settings: TranslationRunSettings, progress: Checkpoints
+) -> dict:
+    words = len(pairs["train"].targets) * len(progress.history)
+    return {
+        **{f"{split}_perplexity": pair_perplexity(model, pairs[split]) for split in data.SPLITS[1:]},
+        "parameters": model.count_params(),
+        "seed": settings.seed,
+        "epochs": len(progress.history),
+        "wall_time_seconds": round(progress.seconds, 1),
+        "words_per_second": round(words / progress.seconds, 1),
+        **environment(),
+        "command": settings.command,
+        "history": progress.history,
+    }
+
+
+def print_head(
+    run: Run,
+    recipe: TranslationRecipe,
+    model: keras.Model,
+    subwords: data.Subwords,
+    pairs: dict[str, data.SentencePairs],
+) -> None:
+    untied = build_model(recipe, subwords, tying="none").count_params()
+    print(
+        f"{recipe.title}\n"
+        f"run         {run.folder}\n"
+        f"parameters  {model.count_params():,} (untied: {untied:,})\n"
+        f"vocabulary  {len(subwords):,} subwords of both languages\n"
+        + "".join(
+            f"{split:10}  {len(each):,} pairs, {len(each.sources):,} source and {len(each.targets):,} target subwords; "
+            f"left out: {each.skipped} empty, {each.too_long} too long\n"
+            for split, each in pairs.items()
+        ),
+        end="",
+        flush=True,
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())
