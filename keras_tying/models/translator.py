@@ -9,6 +9,7 @@ from keras_tying.backend import compile_function
 from keras_tying.ids import check_ids
 from keras_tying.layers import GRU, ConditionalGRU, TiedEmbedding
 from keras_tying.losses import SequenceCrossEntropy
+from keras_tying.models import translating
 from keras_tying.models.fused_output import FusedOutputModel
 
 TYINGS = ("none", "decoder", "three_way")
@@ -234,6 +235,51 @@ class Translator(FusedOutputModel):
         words = ops.maximum(targets, 0)
         _, nll, _ = SequenceCrossEntropy().from_hidden(words, hidden, self.output_layer, training=False)
         return ops.where(targets < 0, 0.0, -nll)
+
+    def translate(self, source, end_id, beam_size=5, n_best=None, length_penalty=1.0, longest=None):
+        """Translates sentences, by beam search or, with a beam of 1, greedily.
+
+        Args:
+            source: Word ids `[B, S]`, each sentence closed by its end, filled up with -1.
+            end_id: Integer, the id that ends a translation.
+            beam_size: Integer, hypotheses a sentence. Defaults to 5.
+            n_best: Integer, translations a sentence, at most `beam_size`. Defaults to 1.
+            length_penalty: Log-probabilities are divided by the length to this power. Defaults to 1.
+            longest: Optional integer, words of a translation at most. Twice those of the source and
+                ten more is another limit.
+
+        Returns:
+            `words` `int32 [B, n_best, L]`, best first, filled up with -1, and `scores` `float32 [B, n_best]`.
+        """
+        return translating.translate(self, source, end_id, beam_size, n_best, length_penalty, longest)
+
+    def sample(self, source, end_id, number=1, temperature=1.0, top_k=None, top_p=None, longest=None, seed=None):
+        """Draws translations.
+
+        Args:
+            source: What `translate` takes.
+            end_id: Integer, the id that ends a translation.
+            number: Integer, translations a sentence. Defaults to 1.
+            temperature: Scores are divided by it; 0 takes the likeliest word each time.
+            top_k: Optional integer: only the `top_k` likeliest words may follow.
+            top_p: Optional float in (0, 1]: only the fewest words that together have this probability.
+            longest: As in `translate`.
+            seed: Optional integer that makes the result repeatable.
+
+        Returns:
+            What `translate` returns, with mean log-probabilities of a word for scores.
+        """
+        return translating.sample(self, source, end_id, number, temperature, top_k, top_p, longest, seed)
+
+    def attend(self, inputs):
+        """Attention weights `[B, T, S]` of each target word, inputs as `call` takes them."""
+        attend = self.compiled_once("attend", lambda: compile_function(self, self._attend))
+        return ops.convert_to_numpy(attend({name: ops.convert_to_tensor(ids) for name, ids in inputs.items()}))
+
+    def _attend(self, inputs):
+        encoded = self.encode(inputs["source"], False)
+        words = self._vectors(self.embedding, inputs["target"], "target", False)
+        return self.decoder(words, encoded.memory, encoded.state)[2]
 
     def get_config(self):
         return {
