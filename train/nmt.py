@@ -4,6 +4,8 @@ python train/nmt.py                                                     phrases 
 python train/nmt.py --recipe multi30k_en_de_three_way --data-dir DIR    Multi30k
 python train/nmt.py --source A.en --target A.de --valid V.en V.de --test T.en T.de     any UTF-8 text
 python train/nmt.py --resume runs/NAME
+python train/nmt.py --evaluate runs/NAME                                BLEU and chrF by sacrebleu, perplexity
+python train/nmt.py --translate runs/NAME < in > out                    one sentence a line
 
 Text has a sentence a line and may be gzipped; --source and --target take several files.
 """
@@ -12,6 +14,7 @@ import argparse
 import logging
 import os
 import sys
+from itertools import islice
 from pathlib import Path
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # TensorFlow's warnings, without its remarks
@@ -19,9 +22,11 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # TensorFlow's warnings, wit
 import keras
 
 from keras_tying import data, zoo
+from keras_tying.metrics import translation_scores
 from keras_tying.tables import dump_table, load_table
 from keras_tying.training import CAN_BE_RESUMED, Checkpoints, Run, TrainingDiverged, TrainingInterrupted, environment
-from keras_tying.training.translation import pair_perplexity, train_translator
+from keras_tying.training.translation import train_translator
+from keras_tying.training.translation_evaluation import pair_perplexity, translate_sentences
 from keras_tying.training.translation_recipes import (
     TranslationRecipe,
     TranslationRunSettings,
@@ -29,11 +34,18 @@ from keras_tying.training.translation_recipes import (
     open_parallel,
 )
 
+LINES_AT_ONCE = 1000
+"""Sentences of standard input that are translated together."""
+
 
 def main() -> int:
     arguments = parse_arguments()
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s: %(message)s")
     try:
+        if arguments.evaluate:
+            return evaluate(Run.open(arguments.evaluate), arguments.beam)
+        if arguments.translate:
+            return translate(Run.open(arguments.translate), arguments.beam)
         run, settings = resumed(arguments) if arguments.resume else started(arguments)
         return train(run, settings, arguments)
     except (ValueError, OSError) as error:
@@ -46,6 +58,9 @@ def parse_arguments() -> argparse.Namespace:
     mode = parser.add_mutually_exclusive_group()
     mode.add_argument("--recipe", default="embedded_en_de", help="name of a recipe, or a TOML file")
     mode.add_argument("--resume", metavar="RUN", help="continue a stopped run")
+    mode.add_argument("--evaluate", metavar="RUN", help="print BLEU, chrF and perplexity of a trained run")
+    mode.add_argument("--translate", metavar="RUN", help="translate the lines of standard input")
+    parser.add_argument("--beam", type=int, default=5, help="hypotheses a sentence when translating; 1 is greedy")
     parser.add_argument("--data-dir", type=Path, help="folder with the corpus's files, instead of a download")
     parser.add_argument("--source", type=Path, nargs="+", metavar="FILE", help="text to train on, to translate from")
     parser.add_argument("--target", type=Path, nargs="+", metavar="FILE", help="the same text, translated")
@@ -168,12 +183,11 @@ def train(run: Run, settings: TranslationRunSettings, arguments: argparse.Namesp
         progress = train_translator(
             model,
             pairs["train"],
-            pairs["valid"],
-            subwords.words,
+            list(corpus.pairs("valid")),
+            subwords,
             recipe.optimisation,
             run,
             settings.seed,
-            lambda: "",
             arguments.checkpoint_minutes,
         )
     except TrainingInterrupted as stop:
@@ -183,18 +197,64 @@ def train(run: Run, settings: TranslationRunSettings, arguments: argparse.Namesp
         print(f"error: {failure}", file=sys.stderr)
         return 1
     model.save(run.model)
-    results = measure(model, pairs, settings, progress)
+    results = {**measure(model, corpus, pairs, subwords), **record(settings, model, pairs, progress)}
     run.write_results(results)
-    print(f"test perplexity {results['test_perplexity']:.2f}, {results['wall_time_seconds'] / 60:.1f} minutes")
+    print(
+        f"test BLEU {results['test_bleu']:.2f}, chrF {results['test_chrf']:.2f}, perplexity "
+        f"{results['test_perplexity']:.2f}, {results['wall_time_seconds'] / 60:.1f} minutes\n"
+        f"TensorBoard     tensorboard --logdir {run.tensorboard}\n"
+        f"everything      {run.folder}"
+    )
     return 0
 
 
+def evaluate(run: Run, beam: int) -> int:
+    settings, model, subwords = trained(run)
+    corpus = settings.corpus()
+    pairs = {split: data.SentencePairs.encode(corpus.pairs(split), subwords, subwords) for split in data.SPLITS[1:]}
+    for name, figure in measure(model, corpus, pairs, subwords, beam).items():
+        print(f"{name:22}  {figure if isinstance(figure, str) else format(figure, '.2f')}")
+    return 0
+
+
+def translate(run: Run, beam: int) -> int:
+    _, model, subwords = trained(run)
+    lines = (line.decode("utf-8").rstrip("\r\n") for line in sys.stdin.buffer)
+    while chunk := list(islice(lines, LINES_AT_ONCE)):
+        for translation in translate_sentences(model, subwords, chunk, beam):
+            print(translation, flush=True)
+    return 0
+
+
+def trained(run: Run) -> tuple[TranslationRunSettings, keras.Model, data.Subwords]:
+    settings = load_table(TranslationRunSettings, run.config)
+    if not run.model.exists():
+        raise FileNotFoundError(f"{run.folder} has no trained model yet. Finish it with --resume {run.folder}")
+    return settings, keras.saving.load_model(run.model), open_subwords(run, settings)
+
+
 def measure(
-    model: keras.Model, pairs: dict[str, data.SentencePairs], settings: TranslationRunSettings, progress: Checkpoints
+    model: keras.Model,
+    corpus: data.ParallelCorpus,
+    pairs: dict[str, data.SentencePairs],
+    subwords: data.Subwords,
+    beam: int = 5,
+) -> dict:
+    """BLEU, chrF and perplexity of validation and test."""
+    figures = {}
+    for split in data.SPLITS[1:]:
+        sources, references = zip(*corpus.pairs(split), strict=True)
+        scores = translation_scores(translate_sentences(model, subwords, sources, beam), references)
+        figures |= {f"{split}_perplexity": pair_perplexity(model, pairs[split])}
+        figures |= {f"{split}_{name}": score for name, score in scores.items()}
+    return {**figures, "beam": beam}
+
+
+def record(
+    settings: TranslationRunSettings, model: keras.Model, pairs: dict[str, data.SentencePairs], progress: Checkpoints
 ) -> dict:
     words = len(pairs["train"].targets) * len(progress.history)
     return {
-        **{f"{split}_perplexity": pair_perplexity(model, pairs[split]) for split in data.SPLITS[1:]},
         "parameters": model.count_params(),
         "seed": settings.seed,
         "epochs": len(progress.history),

@@ -79,11 +79,12 @@ class GradientNorm(keras.callbacks.Callback):
 
 
 class Validation(keras.callbacks.Callback):
-    """Adds the perplexity of a validation text to each epoch's logs; `perplexity` measures it."""
+    """Adds a figure of a validation text, such as its perplexity, to each epoch's logs; `measure` takes it."""
 
-    def __init__(self, perplexity: Callable[[], float]):
+    def __init__(self, measure: Callable[[], float], name: str = "val_perplexity"):
         super().__init__()
-        self.perplexity = perplexity
+        self.measure = measure
+        self.name = name
 
     def on_epoch_end(self, epoch, logs=None):
-        logs["val_perplexity"] = self.perplexity()
+        logs[self.name] = self.measure()

@@ -15,6 +15,7 @@ from tensorboard.summary.writer.event_file_writer import EventFileWriter
 SCALARS = {
     "perplexity": "perplexity/train",
     "val_perplexity": "perplexity/validation",
+    "val_bleu": "BLEU/validation",
     "pair_loss": "loss of a pair",
     "learning_rate": "training/learning rate",
     "gradient_norm": "training/gradient norm",

@@ -1,12 +1,12 @@
 """Training a translation model, from an empty folder or from where a run stood."""
 
-from collections.abc import Callable
+from collections.abc import Sequence
 
 import keras
-import numpy as np
 
-from keras_tying.data import PairBatches, SentencePairs
+from keras_tying.data import PairBatches, SentencePairs, Subwords
 from keras_tying.losses import SequenceCrossEntropy
+from keras_tying.metrics import translation_scores
 from keras_tying.training.callbacks import BeginEpoch, LearningRate, StopOnNaN, StopWhenStalled, Validation
 from keras_tying.training.checkpointing import Checkpoints, KeepBest
 from keras_tying.training.checkpoints import CheckpointStore
@@ -15,18 +15,21 @@ from keras_tying.training.progress import Progress
 from keras_tying.training.runs import Run
 from keras_tying.training.tensorboard import TensorBoardLog
 from keras_tying.training.translation_batches import TranslationBatches, of_any_shape
+from keras_tying.training.translation_evaluation import pair_perplexity, translate_sentences
 from keras_tying.training.translation_recipes import TranslationSchedule
+
+SAMPLES = 10
+"""Validation sentences shown with their translations."""
 
 
 def train_translator(
     model: keras.Model,
     train: SentencePairs,
-    valid: SentencePairs,
-    words: list[str],
+    valid: Sequence[tuple[str, str]],
+    subwords: Subwords,
     schedule: TranslationSchedule,
     run: Run,
     seed: int,
-    sample: Callable[[], str],
     checkpoint_minutes: float = 5.0,
 ) -> Checkpoints:
     """Trains `model`, continuing from the run's newest checkpoint, and leaves it where it was best.
@@ -36,12 +39,12 @@ def train_translator(
     Args:
         model: An untrained `Translator`.
         train: Training text.
-        valid: Validation text; the parameters with its best perplexity are kept.
-        words: Target subwords, named in TensorBoard.
+        valid: Validation text, translated greedily after each epoch; the parameters with its best BLEU
+            are kept.
+        subwords: The subwords both are made of.
         schedule: Optimizer, batches and epochs.
         run: Folder that receives checkpoints and logs.
         seed: Decides the order of the pairs.
-        sample: Returns a text that shows what the model has learned, for TensorBoard.
         checkpoint_minutes: Time between checkpoints within an epoch.
 
     Returns:
@@ -60,15 +63,28 @@ def train_translator(
     )
     checkpoints = Checkpoints(CheckpointStore(run.checkpoints), checkpoint_minutes, len(batches))
     checkpoints.restore(model)
-    best = KeepBest(CheckpointStore(run.best, keep=1), checkpoints.history)
+    best = KeepBest(CheckpointStore(run.best, keep=1), checkpoints.history, "val_bleu")
+    valid_pairs = SentencePairs.encode(valid, subwords, subwords)
+    sources, references = zip(*valid, strict=True)
+    translations: list[str] = []
+
+    def bleu() -> float:
+        translations[:] = translate_sentences(model, subwords, sources, beam_size=1)
+        return translation_scores(translations, references)["bleu"]
+
+    def sample() -> str:
+        rows = zip(sources[:SAMPLES], references, translations, strict=False)
+        return "\n\n".join(f"{source}\n\n- {reference}\n- {found}" for source, reference, found in rows)
+
     order = TranslationBatches(batches)
     callbacks = [
         BeginEpoch(order),
         LearningRate(),
         StopOnNaN(),
-        Validation(lambda: pair_perplexity(model, valid)),
+        Validation(lambda: pair_perplexity(model, valid_pairs)),
+        Validation(bleu, "val_bleu"),
         Progress(schedule.epochs, len(batches), round(batches.words / len(batches)), lambda: checkpoints.batch),
-        TensorBoardLog(run.tensorboard, words, sample, "translations"),
+        TensorBoardLog(run.tensorboard, subwords.words, sample, "translations"),
         best,
         checkpoints,
         StopWhenStalled(checkpoints.history, schedule.patience),
@@ -93,15 +109,3 @@ def optimizer(schedule: TranslationSchedule, batches: int) -> keras.optimizers.O
     if schedule.optimizer == "adadelta":
         return keras.optimizers.Adadelta(rate, rho=0.95, epsilon=1e-6, global_clipnorm=schedule.clip_norm)
     return keras.optimizers.Adam(rate, global_clipnorm=schedule.clip_norm)
-
-
-def pair_perplexity(model: keras.Model, pairs: SentencePairs, batch_tokens: int = 4000) -> float:
-    """Exact perplexity of target sentences, their ends included, given their sources."""
-    total = 0.0
-    longest = int(max(pairs.source_lengths.max(), pairs.target_lengths.max()))
-    for chosen in PairBatches(pairs, max(batch_tokens, longest), seed=0).order(0):
-        inputs, targets, weights = pairs.batch(chosen)
-        scores = model.score(inputs, np.where(weights > 0, targets, -1))
-        total -= float(np.sum(scores, dtype=np.float64))
-    with np.errstate(over="ignore"):  # a model that has diverged has infinite perplexity
-        return float(np.exp(total / len(pairs.targets)))

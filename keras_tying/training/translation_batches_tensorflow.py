@@ -12,4 +12,5 @@ def of_any_shape(batches):
         for index in range(len(batches)):
             yield batches[index]
 
-    return tf.data.Dataset.from_generator(read, output_signature=signature).prefetch(4)
+    dataset = tf.data.Dataset.from_generator(read, output_signature=signature)
+    return dataset.apply(tf.data.experimental.assert_cardinality(len(batches))).prefetch(4)
