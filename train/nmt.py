@@ -6,25 +6,32 @@ python train/nmt.py --source A.en --target A.de --valid V.en V.de --test T.en T.
 python train/nmt.py --resume runs/NAME
 python train/nmt.py --evaluate runs/NAME                                BLEU and chrF by sacrebleu, perplexity
 python train/nmt.py --translate runs/NAME < in > out                    one sentence a line
+python train/nmt.py --translate runs/NAME --attention plot.png < in     and what the first one attends to
+python train/nmt.py --overlap [--recipe NAME --data-dir DIR]            subwords that the languages share
 
 Text has a sentence a line and may be gzipped; --source and --target take several files.
 """
 
 import argparse
+import json
 import logging
 import os
 import sys
+from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
+from typing import BinaryIO
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # TensorFlow's warnings, without its remarks
 
 import keras
 
 from keras_tying import data, zoo
+from keras_tying.files import write_atomically
 from keras_tying.metrics import translation_scores
 from keras_tying.tables import dump_table, load_table
 from keras_tying.training import CAN_BE_RESUMED, Checkpoints, Run, TrainingDiverged, TrainingInterrupted, environment
+from keras_tying.training.attention_pictures import attention_figure
 from keras_tying.training.translation import train_translator
 from keras_tying.training.translation_evaluation import pair_perplexity, translate_sentences
 from keras_tying.training.translation_recipes import (
@@ -32,6 +39,8 @@ from keras_tying.training.translation_recipes import (
     TranslationRunSettings,
     load_translation_recipe,
     open_parallel,
+    record_results,
+    translation_recipe_folder,
 )
 
 LINES_AT_ONCE = 1000
@@ -45,7 +54,9 @@ def main() -> int:
         if arguments.evaluate:
             return evaluate(Run.open(arguments.evaluate), arguments.beam)
         if arguments.translate:
-            return translate(Run.open(arguments.translate), arguments.beam)
+            return translate(Run.open(arguments.translate), arguments.beam, arguments.attention)
+        if arguments.overlap:
+            return overlap(arguments)
         run, settings = resumed(arguments) if arguments.resume else started(arguments)
         return train(run, settings, arguments)
     except (ValueError, OSError) as error:
@@ -60,6 +71,8 @@ def parse_arguments() -> argparse.Namespace:
     mode.add_argument("--resume", metavar="RUN", help="continue a stopped run")
     mode.add_argument("--evaluate", metavar="RUN", help="print BLEU, chrF and perplexity of a trained run")
     mode.add_argument("--translate", metavar="RUN", help="translate the lines of standard input")
+    parser.add_argument("--attention", type=Path, metavar="PNG", help="with --translate: draw the first sentence's")
+    parser.add_argument("--overlap", action="store_true", help="print which subwords the languages share, and stop")
     parser.add_argument("--beam", type=int, default=5, help="hypotheses a sentence when translating; 1 is greedy")
     parser.add_argument("--data-dir", type=Path, help="folder with the corpus's files, instead of a download")
     parser.add_argument("--source", type=Path, nargs="+", metavar="FILE", help="text to train on, to translate from")
@@ -71,6 +84,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--run", type=Path, help="folder of the run; default: runs/RECIPE")
     parser.add_argument("--epochs", type=int, help="instead of the recipe's number")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--record", action="store_true", help="write the figures beside the recipes")
     parser.add_argument("--checkpoint-minutes", type=float, default=5.0, help="time between checkpoints")
     return parser.parse_args()
 
@@ -83,10 +97,7 @@ def started(arguments: argparse.Namespace) -> tuple[Run, TranslationRunSettings]
     files = given_files(arguments)
     data_dir = None if arguments.data_dir is None else str(arguments.data_dir.resolve())
     corpus = open_parallel(recipe.data, files, data_dir)
-    if arguments.subwords:
-        subwords = data.Subwords.load(arguments.subwords)
-    else:
-        subwords = data.Subwords.learn(data.sentences_of(corpus.pairs("train")), recipe.data.subwords)
+    subwords = open_or_learn(arguments, recipe, corpus)
     settings = TranslationRunSettings(
         recipe=recipe,
         recipe_name=arguments.recipe,
@@ -148,6 +159,14 @@ def reproducing_command(arguments: argparse.Namespace) -> str:
 # What a run works with
 
 
+def open_or_learn(
+    arguments: argparse.Namespace, recipe: TranslationRecipe, corpus: data.ParallelCorpus
+) -> data.Subwords:
+    if arguments.subwords:
+        return data.Subwords.load(arguments.subwords)
+    return data.Subwords.learn(data.sentences_of(corpus.pairs("train")), recipe.data.subwords)
+
+
 def open_subwords(run: Run, settings: TranslationRunSettings) -> data.Subwords:
     subwords = data.Subwords.load(run.subwords)
     if subwords.sha256 != settings.subwords_sha256:
@@ -197,11 +216,18 @@ def train(run: Run, settings: TranslationRunSettings, arguments: argparse.Namesp
         print(f"error: {failure}", file=sys.stderr)
         return 1
     model.save(run.model)
+    if keras.backend.backend() == "tensorflow":
+        from keras_tying.export import export_translator
+
+        export_translator(model, subwords, run.saved_model)
     results = {**measure(model, corpus, pairs, subwords), **record(settings, model, pairs, progress)}
     run.write_results(results)
+    if arguments.record:
+        record_results(settings, results)
     print(
         f"test BLEU {results['test_bleu']:.2f}, chrF {results['test_chrf']:.2f}, perplexity "
         f"{results['test_perplexity']:.2f}, {results['wall_time_seconds'] / 60:.1f} minutes\n"
+        f"SavedModel      {run.saved_model}\n"
         f"TensorBoard     tensorboard --logdir {run.tensorboard}\n"
         f"everything      {run.folder}"
     )
@@ -217,12 +243,55 @@ def evaluate(run: Run, beam: int) -> int:
     return 0
 
 
-def translate(run: Run, beam: int) -> int:
+def translate(run: Run, beam: int, picture: Path | None) -> int:
     _, model, subwords = trained(run)
-    lines = (line.decode("utf-8").rstrip("\r\n") for line in sys.stdin.buffer)
-    while chunk := list(islice(lines, LINES_AT_ONCE)):
-        for translation in translate_sentences(model, subwords, chunk, beam):
-            print(translation, flush=True)
+    for chunk in chunks(sys.stdin.buffer):
+        translations = translate_sentences(model, subwords, chunk, beam)
+        print(*translations, sep="\n", flush=True)
+        if picture is not None:
+            attention_figure(model, subwords, chunk[0], translations[0]).savefig(picture, dpi=150)
+            picture = None
+    return 0
+
+
+def chunks(file: BinaryIO) -> Iterator[list[str]]:
+    """Lines of UTF-8 text, some at a time."""
+    number = 0
+    while chunk := list(islice(file, LINES_AT_ONCE)):
+        lines = []
+        for line in chunk:
+            number += 1
+            try:
+                lines.append(line.decode("utf-8").rstrip("\r\n"))
+            except UnicodeDecodeError as error:
+                raise ValueError(
+                    f"Standard input, line {number}: expected UTF-8, received byte {line[error.start]:#04x}."
+                ) from None
+        yield lines
+
+
+def overlap(arguments: argparse.Namespace) -> int:
+    recipe = with_overrides(load_translation_recipe(arguments.recipe), arguments)
+    corpus = open_parallel(recipe.data, given_files(arguments), arguments.data_dir)
+    subwords = open_or_learn(arguments, recipe, corpus)
+    counts = data.SentencePairs.encode(corpus.pairs("train"), subwords, subwords).overlap()
+    results = {
+        "corpus": recipe.data.corpus,
+        "source": recipe.data.source,
+        "target": recipe.data.target,
+        "subwords": len(subwords),
+        **counts,
+        **environment(),
+        "command": reproducing_command(arguments) + " --overlap",
+    }
+    source, target = recipe.data.source.upper(), recipe.data.target.upper()
+    print(f"Subwords only in {source}  {counts['only_source']:>8,}")
+    print(f"Subwords only in {target}  {counts['only_target']:>8,}")
+    print(f"Subwords in both     {counts['both']:>8,}")
+    if arguments.record:
+        path = translation_recipe_folder() / "results" / f"overlap_{recipe.data.corpus}_{source}_{target}.json".lower()
+        path.parent.mkdir(exist_ok=True)
+        write_atomically(path, (json.dumps(results, indent=2) + "\n").encode())
     return 0
 
 
@@ -274,11 +343,13 @@ def print_head(
     pairs: dict[str, data.SentencePairs],
 ) -> None:
     untied = build_model(recipe, subwords, tying="none").count_params()
+    shared = pairs["train"].overlap()
     print(
         f"{recipe.title}\n"
         f"run         {run.folder}\n"
         f"parameters  {model.count_params():,} (untied: {untied:,})\n"
-        f"vocabulary  {len(subwords):,} subwords of both languages\n"
+        f"vocabulary  {len(subwords):,} subwords; in the training text {shared['only_source']:,} of the source alone, "
+        f"{shared['only_target']:,} of the target alone, {shared['both']:,} of both\n"
         + "".join(
             f"{split:10}  {len(each):,} pairs, {len(each.sources):,} source and {len(each.targets):,} target subwords; "
             f"left out: {each.skipped} empty, {each.too_long} too long\n"

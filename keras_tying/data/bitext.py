@@ -68,8 +68,8 @@ class Bitext:
 
     def lines(self) -> Iterator[tuple[str, str]]:
         """Source and target sentences as they stand, pair by pair; raises as `pairs` does."""
-        for source, target in self._lines((self.source, self.target)):
-            yield source, target
+        for lines in self._lines((self.source, self.target)):
+            yield lines[0], lines[1]
 
     def encode(self, source_vocabulary: Vocabulary, target_vocabulary: Vocabulary) -> JointSamples:
         """Reads the text into ids, and each target word's source position.

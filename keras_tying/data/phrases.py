@@ -4,16 +4,20 @@ import random
 from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
 from itertools import islice
+from typing import Literal
 
 from babel import Locale, UnknownLocaleError, dates, lists, numbers, units
 
 PHRASES = 30_000
 """Distinct pairs, of which one in fifteen goes to each of `valid` and `test`."""
 UNITS = (
-    *("length-meter", "length-kilometer", "length-mile", "length-centimeter", "mass-kilogram", "mass-gram", "mass-pound"),
-    *("volume-liter", "volume-cup", "temperature-celsius", "speed-kilometer-per-hour", "area-hectare", "digital-megabyte"),
+    *("length-meter", "length-kilometer", "length-mile", "length-centimeter", "area-hectare", "volume-liter"),
+    *("mass-kilogram", "mass-gram", "mass-pound", "volume-cup", "temperature-celsius", "speed-kilometer-per-hour"),
     *("duration-hour", "duration-minute", "duration-week", "duration-year", "power-kilowatt", "energy-kilocalorie"),
 )
+LIST_STYLES: tuple[Literal["standard", "or"], ...] = ("standard", "or")
+SPAN_FORMS: tuple[Literal["long", "short"], ...] = ("long", "short")
+MONEY_FORMS: tuple[Literal["name", "standard"], ...] = ("name", "standard")
 CURRENCIES = ("EUR", "USD", "GBP", "CHF", "JPY", "SEK", "PLN", "CAD", "INR", "BRL", "CZK", "DKK", "NOK", "TRY")
 
 Phrase = Callable[[Locale], str]
@@ -77,7 +81,7 @@ def _name(kind: str, code: str) -> Phrase:
 def _list(rng: random.Random, names: list[tuple[str, str]]) -> Phrase:
     kind = rng.choice(("territories", "languages"))
     chosen = [_name(*name) for name in rng.sample([name for name in names if name[0] == kind], rng.choice((2, 2, 3)))]
-    style = rng.choice(("standard", "or"))
+    style = rng.choice(LIST_STYLES)
     return lambda locale: lists.format_list([name(locale) for name in chosen], style, locale)
 
 
@@ -101,13 +105,13 @@ def _time(rng: random.Random) -> Phrase:
 
 def _duration(rng: random.Random) -> Phrase:
     span = timedelta(minutes=rng.choice((1, 60, 1440, 43200, 525600)) * rng.randint(1, 30))
-    form = rng.choice(("long", "short"))
+    form = rng.choice(SPAN_FORMS)
     return lambda locale: dates.format_timedelta(span, threshold=1.5, format=form, locale=locale)
 
 
 def _money(rng: random.Random) -> Phrase:
     amount, currency = rng.choice((1, 10, 1000)) * rng.randrange(1, 100_000) / 100, rng.choice(CURRENCIES)
-    form = rng.choice(("name", "standard"))
+    form = rng.choice(MONEY_FORMS)
     return lambda locale: numbers.format_currency(amount, currency, locale=locale, format_type=form)
 
 

@@ -85,6 +85,16 @@ class SentencePairs:
     def target_lengths(self) -> np.ndarray:
         return np.diff(self.target_starts)
 
+    def overlap(self) -> dict[str, int]:
+        """Subwords that occur in the source alone, in the target alone and in both.
+
+        Reference:
+            Press and Wolf, Using the Output Embedding to Improve Language Models, table 1.
+        """
+        source, target = np.unique(self.sources), np.unique(self.targets)
+        both = len(np.intersect1d(source, target))
+        return {"only_source": len(source) - both, "only_target": len(target) - both, "both": both}
+
     def batch(self, chosen: np.ndarray) -> tuple[dict[str, np.ndarray], np.ndarray, np.ndarray]:
         """Some pairs as a `Translator` is trained on them.
 

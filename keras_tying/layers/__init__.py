@@ -9,4 +9,13 @@ from keras_tying.layers.section_means import SectionMeans
 from keras_tying.layers.tied_dense import TiedDense
 from keras_tying.layers.tied_embedding import TiedEmbedding
 
-__all__ = ["GRU", "LSTM", "AdditiveAttention", "CarriedState", "ConditionalGRU", "SectionMeans", "TiedDense", "TiedEmbedding"]
+__all__ = [
+    "GRU",
+    "LSTM",
+    "AdditiveAttention",
+    "CarriedState",
+    "ConditionalGRU",
+    "SectionMeans",
+    "TiedDense",
+    "TiedEmbedding",
+]

@@ -11,7 +11,7 @@ __all__ = [
     "WordSimilarity",
     "nearest_neighbours",
     "pair_correlations",
+    "translation_scores",
     "unit_rows",
     "word_similarity",
-    "translation_scores",
 ]

@@ -81,7 +81,8 @@ def advance(model, end_id, step, beam, draw=None):
     parents, words, scores = choose(logits, beam)
 
     def of_parents(values):
-        return ops.take_along_axis(values, ops.reshape(parents, (*ops.shape(parents), *(1,) * (len(values.shape) - 2))), 1)
+        places = ops.reshape(parents, (*ops.shape(parents), *(1,) * (len(values.shape) - 2)))
+        return ops.take_along_axis(values, places, axis=1)
 
     finished = of_parents(ops.cast(beam.finished, "int32")) > 0
     place = ops.arange(ops.shape(beam.words)[2]) == step
@@ -154,9 +155,12 @@ def search_in_halves(model, source, limits, beam_size, length_penalty, end_id, d
         if len(rows) > 1 and live.sum() <= len(rows) // 2:
             put(beam)
             kept = np.argsort(~live, kind="stable")[: len(rows) // 2]
-            beam, draw = keras.tree.map_structure(
-                lambda part: ops.take(part, kept, axis=0) if len(part.shape) else part, (beam, draw)
-            )
+            beam, draw = _rows((beam, draw), kept)
             rows = rows[kept]
     put(beam)
     return words, scores
+
+
+def _rows(arrays, kept):
+    """Some rows of every array that has rows."""
+    return keras.tree.map_structure(lambda part: ops.take(part, kept, axis=0) if len(part.shape) else part, arrays)

@@ -75,9 +75,7 @@ def search_in_graph(model, source, limits, beam_size, length_penalty, end_id, dr
 
     loop = (tf.constant(0), places, words, scores, *flat)
     shapes = (tf.TensorShape([]), tf.TensorShape([None]), *(tf.TensorShape(part.shape) for part in (words, scores)))
-    shapes += tuple(
-        tf.TensorShape([None, *part.shape[1:]]) if part.shape.rank else part.shape for part in flat
-    )
+    shapes += tuple(tf.TensorShape([None, *part.shape[1:]]) if part.shape.rank else part.shape for part in flat)
     _, _, words, scores, *_ = tf.while_loop(
         lambda t, places, *_: tf.size(places) > 0, step, loop, shape_invariants=shapes, parallel_iterations=1
     )

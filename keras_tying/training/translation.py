@@ -103,9 +103,7 @@ def optimizer(schedule: TranslationSchedule, batches: int) -> keras.optimizers.O
     """The optimizer of a schedule, for epochs of so many batches."""
     rate = schedule.learning_rate
     if schedule.final_learning_rate is not None:
-        rate = keras.optimizers.schedules.PolynomialDecay(
-            rate, schedule.epochs * batches, schedule.final_learning_rate
-        )
+        rate = keras.optimizers.schedules.PolynomialDecay(rate, schedule.epochs * batches, schedule.final_learning_rate)
     if schedule.optimizer == "adadelta":
         return keras.optimizers.Adadelta(rate, rho=0.95, epsilon=1e-6, global_clipnorm=schedule.clip_norm)
     return keras.optimizers.Adam(rate, global_clipnorm=schedule.clip_norm)

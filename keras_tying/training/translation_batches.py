@@ -34,6 +34,6 @@ if keras.backend.backend() == "tensorflow":
     from keras_tying.training.translation_batches_tensorflow import of_any_shape
 else:
 
-    def of_any_shape(batches: TranslationBatches):
+    def of_any_shape(batches):
         """What `fit` takes for batches whose shapes differ."""
         return batches

@@ -1,11 +1,13 @@
 """Recipes of translation models, and the settings of their runs."""
 
+import json
 from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import Field
 
 from keras_tying.data import SPLITS, ParallelCorpus, load_parallel, parallel_files
+from keras_tying.files import write_atomically
 from keras_tying.tables import Table, load_table
 from keras_tying.zoo.recipes import Model, recipe_folder
 
@@ -92,3 +94,17 @@ def load_translation_recipe(name_or_path: str | Path) -> TranslationRecipe:
         known = sorted(path.stem for path in translation_recipe_folder().glob("*.toml"))
         raise ValueError(f"There is no recipe {str(name_or_path)!r}. Known: {known}, or a .toml file.")
     return load_table(TranslationRecipe, path)
+
+
+def record_results(settings: TranslationRunSettings, results: dict[str, Any]) -> None:
+    """Writes what a run gave beside its recipe.
+
+    Raises:
+        ValueError: If the run was not made by the recipe as it stands.
+    """
+    name = settings.recipe_name
+    if load_translation_recipe(name) != settings.recipe:
+        raise ValueError(f"The run's settings differ from the recipe {name!r}, so its figures are not recorded there.")
+    path = translation_recipe_folder() / "results" / f"{name}.json"
+    path.parent.mkdir(exist_ok=True)
+    write_atomically(path, (json.dumps(results, indent=2) + "\n").encode())
