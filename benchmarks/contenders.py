@@ -80,7 +80,7 @@ def train_stock_keras(size: Size) -> Work:
     return _fit(model, size)
 
 
-def _fit(model, size: Size) -> Work:
+def _fit(model, size: Size, arrays=tokens) -> Work:
     """Work done by `fit`, timed inside it: afterwards TensorFlow may take seconds to give its input threads up."""
     import keras
 
@@ -95,7 +95,7 @@ def _fit(model, size: Size) -> Work:
 
     def work(count: int) -> float:
         watch = Stopwatch()
-        model.fit(*tokens(size, count), batch_size=size.batch, shuffle=False, verbose=0, callbacks=[watch])
+        model.fit(*arrays(size, count), batch_size=size.batch, shuffle=False, verbose=0, callbacks=[watch])
         return watch.seconds
 
     return work

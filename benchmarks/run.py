@@ -5,12 +5,14 @@ python -m benchmarks.run training            one part of it
 """
 
 import argparse
+import importlib.util
 import json
 import math
 from pathlib import Path
 
 from benchmarks.contenders import Size
 from benchmarks.measure import compare, matrix_product_rate
+from benchmarks.translators import DecodingSize, TranslationSize
 from keras_tying.files import write_atomically
 from keras_tying.training import environment
 
@@ -70,7 +72,25 @@ def growth(rounds: int) -> dict:
     return results
 
 
-PARTS = {"training": training, "output_layer": output_layer, "evaluation": evaluation, "growth": growth}
+def translation(rounds: int) -> dict:
+    """Target words a second of training a translator, and sentences a second of translating with a beam of 5."""
+    without = () if importlib.util.find_spec("joeynmt") else ("JoeyNMT",)
+    decoding = compare("translation decoding", DecodingSize(), 4, rounds, without)
+    decoding["sentences_per_second"] = decoding.pop("words_per_second")
+    return {
+        "training": compare("translation training", TranslationSize(), 20, rounds, without),
+        "beam of 5": decoding,
+        **({"not measured": "JoeyNMT, which is not installed"} if without else {}),
+    }
+
+
+PARTS = {
+    "training": training,
+    "output_layer": output_layer,
+    "evaluation": evaluation,
+    "growth": growth,
+    "translation": translation,
+}
 
 
 def main() -> None:

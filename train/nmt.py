@@ -193,7 +193,7 @@ def train(run: Run, settings: TranslationRunSettings, arguments: argparse.Namesp
     longest = {"train": recipe.data.longest}
     pairs = {
         split: data.SentencePairs.encode(corpus.pairs(split), subwords, subwords, longest.get(split))
-        for split in data.SPLITS
+        for split in corpus.splits
     }
     keras.utils.set_random_seed(settings.seed)
     model = build_model(recipe, subwords)
@@ -237,7 +237,11 @@ def train(run: Run, settings: TranslationRunSettings, arguments: argparse.Namesp
 def evaluate(run: Run, beam: int) -> int:
     settings, model, subwords = trained(run)
     corpus = settings.corpus()
-    pairs = {split: data.SentencePairs.encode(corpus.pairs(split), subwords, subwords) for split in data.SPLITS[1:]}
+    pairs = {
+        split: data.SentencePairs.encode(corpus.pairs(split), subwords, subwords)
+        for split in corpus.splits
+        if split != "train"
+    }
     for name, figure in measure(model, corpus, pairs, subwords, beam).items():
         print(f"{name:22}  {figure if isinstance(figure, str) else format(figure, '.2f')}")
     return 0
@@ -311,7 +315,9 @@ def measure(
 ) -> dict:
     """BLEU, chrF and perplexity of validation and test."""
     figures = {}
-    for split in data.SPLITS[1:]:
+    for split in corpus.splits:
+        if split == "train":
+            continue
         sources, references = zip(*corpus.pairs(split), strict=True)
         scores = translation_scores(translate_sentences(model, subwords, sources, beam), references)
         figures |= {f"{split}_perplexity": pair_perplexity(model, pairs[split])}

@@ -22,12 +22,13 @@ MULTI30K_SHA256 = {
     "test_2016_flickr.de.gz": "9204244e408ccb38d2a55cfcd344df15005fc42a07a6e55ca6c52b6ababb8cc8",
     "test_2016_flickr.fr.gz": "6d326e188d259fb1d04ac19eae3af956559b3a0b93d7635e56c90987c40c8b90",
 }
+WMT_TESTS = {"wmt14": {"test": "newstest2014"}, "wmt15": {"test": "newstest2014", "test_2015": "newstest2015"}}
 MULTI30K_FILES = dict(zip(SPLITS, ("train", "val", "test_2016_flickr"), strict=True))
 
 
 @dataclass(frozen=True)
 class ParallelCorpus:
-    """Sentence pairs in three splits.
+    """Sentence pairs in splits: `train`, `valid`, `test` and perhaps further ones to test on.
 
     Attributes:
         name: What results are reported under.
@@ -50,7 +51,9 @@ def load_parallel(
 
     Args:
         name: `"embedded"`, phrases from CLDR in any two of its languages, or `"multi30k"`, descriptions
-            of pictures in English, German and French (task 1, tested on `test_2016_flickr`).
+            of pictures in English, German and French (task 1, tested on `test_2016_flickr`), or
+            `"wmt14"` or `"wmt15"`, news, validated on newstest2013 and tested on 2014, the second on
+            2015 as well. These two are not downloaded: `data_dir` must hold them, see the error.
         source: Language to translate from.
         target: Language to translate into.
         data_dir: Folder that holds the corpus's files. Default: they are downloaded and their
@@ -90,7 +93,33 @@ def _multi30k(source: str, target: str, data_dir: Path | None) -> ParallelCorpus
     )
 
 
+def _wmt(year: str) -> Callable[[str, str, Path | None], ParallelCorpus]:
+    def load(source: str, target: str, data_dir: Path | None) -> ParallelCorpus:
+        parts = {"train": "train", "valid": "newstest2013", **WMT_TESTS[year]}
+        expected = ", ".join(f"{part}.{source} and {part}.{target}" for part in parts.values())
+        if data_dir is None:
+            raise ValueError(
+                f"{year} is not downloaded here. Put its text, a sentence a line, gzipped or not, into a folder as "
+                f"{expected} and give that as the data folder."
+            )
+
+        def find(part: str, language: str) -> Path:
+            found = [data_dir / f"{part}.{language}{ending}" for ending in ("", ".gz")]
+            for path in found:
+                if path.is_file():
+                    return path
+            raise FileNotFoundError(f"There is no file {found[0]}, or {found[1].name}. Expected {expected}.")
+
+        return ParallelCorpus(
+            year, {split: [Bitext(find(part, source), find(part, target))] for split, part in parts.items()}
+        )
+
+    return load
+
+
 PARALLEL_CORPORA: dict[str, Callable[[str, str, Path | None], ParallelCorpus]] = {
     "embedded": _embedded,
     "multi30k": _multi30k,
+    "wmt14": _wmt("wmt14"),
+    "wmt15": _wmt("wmt15"),
 }

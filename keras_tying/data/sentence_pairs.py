@@ -95,22 +95,25 @@ class SentencePairs:
         both = len(np.intersect1d(source, target))
         return {"only_source": len(source) - both, "only_target": len(target) - both, "both": both}
 
-    def batch(self, chosen: np.ndarray) -> tuple[dict[str, np.ndarray], np.ndarray, np.ndarray]:
+    def batch(self, chosen: np.ndarray, multiple: int = 1) -> tuple[dict[str, np.ndarray], np.ndarray, np.ndarray]:
         """Some pairs as a `Translator` is trained on them.
 
         Args:
             chosen: Which pairs, `[B]`.
+            multiple: Rows and lengths are filled up to multiples of this, so that there are few shapes.
 
         Returns:
             Inputs, `"source"` `int32 [B, S]` and `"target"` `int32 [B, T]`, the word before each; the
-            words to predict `int32 [B, T]`, filled up with ends; and their weights `float32 [B, T]`,
+            words to predict `int32 [B, T]`, filled up with 0; and their weights `float32 [B, T]`,
             0 where filled up.
         """
-        source = _rows(self.sources, self.source_starts, chosen)
-        target = _rows(self.targets, self.target_starts, chosen)
+        rows = np.pad(chosen, (0, -len(chosen) % multiple), mode="edge")
+        source = _rows(self.sources, self.source_starts, rows, multiple)
+        target = _rows(self.targets, self.target_starts, rows, multiple)
         before = np.pad(target[:, :-1], ((0, 0), (1, 0)), constant_values=FILLED_UP)
-        real = target != FILLED_UP
-        return {"source": source, "target": before}, np.where(real, target, 0), real.astype(np.float32)
+        weights = (target != FILLED_UP).astype(np.float32)
+        weights[len(chosen) :] = 0
+        return {"source": source, "target": before}, np.maximum(target, 0), weights
 
 
 class PairBatches:
@@ -168,9 +171,9 @@ def _cuts(keys: np.ndarray, tokens: int) -> np.ndarray:
     return np.array([*cuts, len(keys)])
 
 
-def _rows(ids: np.ndarray, starts: np.ndarray, chosen: np.ndarray) -> np.ndarray:
+def _rows(ids: np.ndarray, starts: np.ndarray, chosen: np.ndarray, multiple: int) -> np.ndarray:
     """Sentences side by side, filled up: `int32 [B, T]`."""
     lengths = starts[chosen + 1] - starts[chosen]
-    steps = np.arange(lengths.max())
+    steps = np.arange(-(-lengths.max() // multiple) * multiple)
     places = np.minimum(starts[chosen, None] + steps, len(ids) - 1)
     return np.where(steps < lengths[:, None], ids[places], np.int32(FILLED_UP))

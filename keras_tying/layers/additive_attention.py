@@ -51,6 +51,7 @@ class AdditiveAttention(keras.layers.Layer):
         if units < 1:
             raise ValueError(f"`units` must be at least 1. Received: units={units}")
         self.units = units
+        self.supports_masking = True
 
     def build(self, query_shape, annotations_shape=None, **_):
         self.query_kernel = self.add_weight((query_shape[-1], self.units), "glorot_uniform", name="query_kernel")
@@ -69,6 +70,9 @@ class AdditiveAttention(keras.layers.Layer):
         if len(query.shape) == 3:
             return ops.matmul(weights, annotations), weights
         return ops.squeeze(ops.matmul(ops.expand_dims(weights, 1), annotations), 1), weights
+
+    def compute_mask(self, *_, **__):
+        """None: a context is there whichever annotations count."""
 
     def compute_output_shape(self, query_shape, annotations_shape, **_):
         lead = tuple(query_shape[:-1])

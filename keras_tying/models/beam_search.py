@@ -141,21 +141,21 @@ def search_in_halves(model, source, limits, beam_size, length_penalty, end_id, d
     beam = first_beam(encode(ops.convert_to_tensor(source)), limits, beam_size, steps, draw is not None)
     words = np.full((len(source), beam_size, steps), NO_WORD, np.int32)
     scores = np.full((len(source), beam_size), IMPOSSIBLE, np.float32)
-    rows = np.arange(len(source))
+    rows, drawn = np.arange(len(source)), [] if draw is None else [draw]
 
     def put(beam):
         found = ranked(beam, length_penalty)
         words[rows], scores[rows] = (ops.convert_to_numpy(part) for part in found)
 
     for step in range(steps):
-        beam = one_step(ops.convert_to_tensor(step, "int32"), beam, *(() if draw is None else (draw,)))
+        beam = one_step(ops.convert_to_tensor(step, "int32"), beam, *drawn)
         live = ~ops.convert_to_numpy(beam.finished).all(axis=1)
         if not live.any():
             break
         if len(rows) > 1 and live.sum() <= len(rows) // 2:
             put(beam)
             kept = np.argsort(~live, kind="stable")[: len(rows) // 2]
-            beam, draw = _rows((beam, draw), kept)
+            beam, *drawn = _rows((beam, *drawn), kept)
             rows = rows[kept]
     put(beam)
     return words, scores

@@ -5,6 +5,9 @@ import numpy as np
 
 from keras_tying.data import PairBatches
 
+SHAPES_OF = 1 if keras.backend.backend() == "tensorflow" else 8
+"""Other backends compile for each shape: rows and lengths are filled up to multiples of this."""
+
 
 class TranslationBatches(keras.utils.PyDataset):
     """Batches of an epoch, in the order `PairBatches` gives them.
@@ -22,7 +25,7 @@ class TranslationBatches(keras.utils.PyDataset):
         return len(self.batches) - self.first_batch
 
     def __getitem__(self, index):
-        return self.batches.pairs.batch(self._order[self.first_batch + index])
+        return self.batches.pairs.batch(self._order[self.first_batch + index], SHAPES_OF)
 
     def begin(self, epoch: int, first_batch: int = 0) -> None:
         """Goes to a batch of an epoch, counted from 0, as if those before had been seen."""

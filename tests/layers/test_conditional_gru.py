@@ -36,8 +36,9 @@ def numpy_step(word, state, annotations, w):
 
 def named_weights(layer):
     attention = {v.name: np.array(v) for v in layer.attention.weights}
-    attention["attention_bias"] = attention.pop("bias")
-    return {v.name: np.array(v) for v in layer.weights if v.name not in attention} | attention
+    names = ("kernel", "recurrent_kernel", "bias", "second_kernel", "second_recurrent_kernel", "second_bias")
+    own = {name: np.array(getattr(layer, name)) for name in names}
+    return {**attention, "attention_bias": attention["bias"], **own}
 
 
 @pytest.fixture
