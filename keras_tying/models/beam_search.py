@@ -21,6 +21,7 @@ from keras_tying.models.sampling import candidate_scores
 
 IMPOSSIBLE = -1e9
 NO_WORD = -1
+LENGTHS_OF = 16
 
 
 class Beam(NamedTuple):
@@ -134,8 +135,17 @@ def ranked(beam, length_penalty):
 
 
 def search_in_halves(model, source, limits, beam_size, length_penalty, end_id, draw=None):
-    """Runs a search step by step; arguments and results are NumPy arrays, see `search`."""
-    steps, key = int(limits.max(initial=1)), f"beam of {beam_size}, {'best' if draw is None else 'drawn'}"
+    """Runs a search step by step; arguments and results are NumPy arrays, see `search`.
+
+    Rows are filled up to powers of two and lengths to multiples, so that few shapes are compiled.
+    """
+    number, longest = len(source), int(limits.max(initial=1))
+    filling, steps = (1 << max(number - 1, 0).bit_length()) - number, -(-longest // LENGTHS_OF) * LENGTHS_OF
+    source = np.pad(source, ((0, filling), (0, -source.shape[1] % LENGTHS_OF)), constant_values=NO_WORD)
+    limits = np.pad(limits, (0, filling), constant_values=1)
+    if draw is not None:
+        draw = draw._replace(uniform=np.pad(draw.uniform, ((0, filling), (0, 0), (0, steps - longest))))
+    key = f"beam of {beam_size}, {'best' if draw is None else 'drawn'}, end {end_id}"
     encode = model.compiled_once("encode", lambda: compile_function(model, lambda ids: model.encode(ids, False)))
     one_step = model.compiled_once(key, lambda: compile_function(model, partial(advance, model, end_id)))
     beam = first_beam(encode(ops.convert_to_tensor(source)), limits, beam_size, steps, draw is not None)
@@ -147,7 +157,7 @@ def search_in_halves(model, source, limits, beam_size, length_penalty, end_id, d
         found = ranked(beam, length_penalty)
         words[rows], scores[rows] = (ops.convert_to_numpy(part) for part in found)
 
-    for step in range(steps):
+    for step in range(longest):
         beam = one_step(ops.convert_to_tensor(step, "int32"), beam, *drawn)
         live = ~ops.convert_to_numpy(beam.finished).all(axis=1)
         if not live.any():
@@ -158,7 +168,7 @@ def search_in_halves(model, source, limits, beam_size, length_penalty, end_id, d
             beam, *drawn = _rows((beam, *drawn), kept)
             rows = rows[kept]
     put(beam)
-    return words, scores
+    return words[:number, :, :longest], scores[:number]
 
 
 def _rows(arrays, kept):

@@ -10,11 +10,11 @@ from keras_tying.metrics import translation_scores
 from keras_tying.training.callbacks import BeginEpoch, LearningRate, StopOnNaN, StopWhenStalled, Validation
 from keras_tying.training.checkpointing import Checkpoints, KeepBest
 from keras_tying.training.checkpoints import CheckpointStore
-from keras_tying.training.fitting import STEPS_PER_CALL, fit_to_the_end
+from keras_tying.training.fitting import fit_to_the_end
 from keras_tying.training.progress import Progress
 from keras_tying.training.runs import Run
 from keras_tying.training.tensorboard import TensorBoardLog
-from keras_tying.training.translation_batches import TranslationBatches, of_any_shape
+from keras_tying.training.translation_batches import STEPS_PER_CALL, TranslationBatches, of_any_shape
 from keras_tying.training.translation_evaluation import pair_perplexity, translate_sentences
 from keras_tying.training.translation_recipes import TranslationSchedule
 

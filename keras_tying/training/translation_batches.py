@@ -4,9 +4,13 @@ import keras
 import numpy as np
 
 from keras_tying.data import PairBatches
+from keras_tying.training import fitting
 
-SHAPES_OF = 1 if keras.backend.backend() == "tensorflow" else 8
-"""Other backends compile for each shape: rows and lengths are filled up to multiples of this."""
+ANY_SHAPE = keras.backend.backend() == "tensorflow"
+"""Whether one compiled function takes batches of any shape."""
+SHAPES_OF = 1 if ANY_SHAPE else 8
+"""Rows and lengths are filled up to multiples of this."""
+STEPS_PER_CALL = fitting.STEPS_PER_CALL if ANY_SHAPE else 1
 
 
 class TranslationBatches(keras.utils.PyDataset):
@@ -33,7 +37,7 @@ class TranslationBatches(keras.utils.PyDataset):
         self._order: list[np.ndarray] = self.batches.order(epoch)
 
 
-if keras.backend.backend() == "tensorflow":
+if ANY_SHAPE:
     from keras_tying.training.translation_batches_tensorflow import of_any_shape
 else:
 
