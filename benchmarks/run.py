@@ -75,10 +75,10 @@ def growth(rounds: int) -> dict:
 def translation(rounds: int) -> dict:
     """Target words a second of training a translator, and sentences a second of translating with a beam of 5."""
     without = () if importlib.util.find_spec("joeynmt") else ("JoeyNMT",)
-    decoding = compare("translation decoding", DecodingSize(), 4, rounds, without)
+    decoding = compare("translation decoding", DecodingSize(), 2, rounds, without)
     decoding["sentences_per_second"] = decoding.pop("words_per_second")
     return {
-        "training": compare("translation training", TranslationSize(), 20, rounds, without),
+        "training": compare("translation training", TranslationSize(), 8, rounds, without),
         "beam of 5": decoding,
         **({"not measured": "JoeyNMT, which is not installed"} if without else {}),
     }

@@ -3,10 +3,12 @@
 from collections.abc import Sequence
 
 import keras
+from matplotlib.figure import Figure
 
 from keras_tying.data import PairBatches, SentencePairs, Subwords
 from keras_tying.losses import SequenceCrossEntropy
 from keras_tying.metrics import translation_scores
+from keras_tying.training.attention_pictures import attention_figure
 from keras_tying.training.callbacks import BeginEpoch, LearningRate, StopOnNaN, StopWhenStalled, Validation
 from keras_tying.training.checkpointing import Checkpoints, KeepBest
 from keras_tying.training.checkpoints import CheckpointStore
@@ -76,6 +78,9 @@ def train_translator(
         rows = zip(sources[:SAMPLES], references, translations, strict=False)
         return "\n\n".join(f"{source}\n\n- {reference}\n- {found}" for source, reference, found in rows)
 
+    def picture() -> Figure:
+        return attention_figure(model, subwords, sources[0], translations[0])
+
     order = TranslationBatches(batches)
     callbacks = [
         BeginEpoch(order),
@@ -84,7 +89,7 @@ def train_translator(
         Validation(lambda: pair_perplexity(model, valid_pairs)),
         Validation(bleu, "val_bleu"),
         Progress(schedule.epochs, len(batches), round(batches.words / len(batches)), lambda: checkpoints.batch),
-        TensorBoardLog(run.tensorboard, subwords.words, sample, "translations"),
+        TensorBoardLog(run.tensorboard, subwords.words, sample, "translations", picture),
         best,
         checkpoints,
         StopWhenStalled(checkpoints.history, schedule.patience),
