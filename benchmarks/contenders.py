@@ -94,8 +94,8 @@ def train_stock_keras(size: Size) -> Work:
     return _fit(model, size)
 
 
-def _fit(model, size: Size) -> Work:
-    return lambda count: fit_seconds(model, *tokens(size, count), batch_size=size.batch)
+def _fit(model, size: Size, arrays=tokens) -> Work:
+    return lambda count: fit_seconds(model, *arrays(size, count), batch_size=size.batch)
 
 
 def fit_seconds(model, *data, **arguments) -> float:

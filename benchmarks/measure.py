@@ -4,14 +4,16 @@ import multiprocessing
 import resource
 import statistics
 import time
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
-from benchmarks.contenders import CONTENDERS, Size
+from benchmarks import contenders, translators
+from benchmarks.contenders import Size
 
 MEBIBYTE = 2**20
+CONTENDERS = contenders.CONTENDERS | translators.CONTENDERS
 
 
-def compare(kind: str, size: Size, work: int, rounds: int) -> dict:
+def compare(kind: str, size: Size, work: int, rounds: int, without: tuple[str, ...] = ()) -> dict:
     """Measures every contender of a kind.
 
     Each warms up in a process of its own; then they take turns, A B C A B C, so that a machine that
@@ -23,11 +25,12 @@ def compare(kind: str, size: Size, work: int, rounds: int) -> dict:
         size: What to compute.
         work: Steps a turn.
         rounds: Turns of each.
+        without: Contenders to leave out.
 
     Returns:
         Words a second, mebibytes over those of the imported library at the peak, and ratios.
     """
-    workers = {name: _Worker(kind, name, size, work) for name in CONTENDERS[kind]}
+    workers = {name: _Worker(kind, name, size, work) for name in CONTENDERS[kind] if name not in without}
     seconds = {name: [] for name in workers}
     for _ in range(rounds):
         for name, worker in workers.items():
@@ -70,7 +73,7 @@ class _Worker:
 
 
 def _serve(pipe, kind: str, name: str, size: Size, work: int) -> None:
-    function = CONTENDERS[kind][name](Size(vocabulary=11, units=3, batch=2, steps=2))
+    function = CONTENDERS[kind][name](replace(size, vocabulary=11, units=3, batch=2, steps=2))
     function(2)  # libraries are loaded, their threads started
     before = _peak_memory()
     function = CONTENDERS[kind][name](size)

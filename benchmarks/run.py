@@ -5,6 +5,7 @@ python -m benchmarks.run training            one part of it
 """
 
 import argparse
+import importlib.util
 import json
 import math
 import statistics
@@ -13,6 +14,7 @@ from pathlib import Path
 
 from benchmarks.contenders import Size
 from benchmarks.measure import compare, matrix_product_rate
+from benchmarks.translators import DecodingSize, TranslationSize
 from keras_tying.files import write_atomically
 from keras_tying.training import environment
 
@@ -93,6 +95,18 @@ def _exponent(values: list[int], seconds: list[float]) -> float:
     return round(statistics.linear_regression([*map(math.log, values)], [*map(math.log, seconds)]).slope, 2)
 
 
+def translation(rounds: int) -> dict:
+    """Target words a second of training a translator, and sentences a second of translating with a beam of 5."""
+    without = () if importlib.util.find_spec("joeynmt") else ("JoeyNMT",)
+    decoding = compare("translation decoding", DecodingSize(), 2, rounds, without)
+    decoding["sentences_per_second"] = decoding.pop("words_per_second")
+    return {
+        "training": compare("translation training", TranslationSize(), 8, rounds, without),
+        "beam of 5": decoding,
+        **({"not measured": "JoeyNMT, which is not installed"} if without else {}),
+    }
+
+
 PARTS = {
     "training": training,
     "output_layer": output_layer,
@@ -100,6 +114,7 @@ PARTS = {
     "generation": generation,
     "waiting": waiting,
     "growth": growth,
+    "translation": translation,
 }
 
 

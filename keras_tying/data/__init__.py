@@ -6,7 +6,10 @@ from keras_tying.data.batching import Windows, windows
 from keras_tying.data.bitext import Bitext
 from keras_tying.data.corpora import SPLITS, Corpus, load_corpus, load_files
 from keras_tying.data.joint_samples import JointSamples
+from keras_tying.data.parallel import ParallelCorpus, load_parallel, parallel_files
+from keras_tying.data.sentence_pairs import PairBatches, SentencePairs
 from keras_tying.data.skip_gram import SkipGramBatches, ids_on_disk, word_counts
+from keras_tying.data.subwords import Subwords, sentences_of
 from keras_tying.data.text import END_OF_SENTENCE, TOKENIZATIONS, UNKNOWN, file_tokens, read_lines, tokenize
 from keras_tying.data.vocabulary import Vocabulary
 from keras_tying.data.word_vectors import load_word_vectors, save_word_vectors, vectors_for, words_alone
@@ -19,7 +22,11 @@ __all__ = [
     "Bitext",
     "Corpus",
     "JointSamples",
+    "PairBatches",
+    "ParallelCorpus",
+    "SentencePairs",
     "SkipGramBatches",
+    "Subwords",
     "Vocabulary",
     "Windows",
     "affiliate",
@@ -28,9 +35,12 @@ __all__ = [
     "ids_on_disk",
     "load_corpus",
     "load_files",
+    "load_parallel",
     "load_word_vectors",
+    "parallel_files",
     "read_lines",
     "save_word_vectors",
+    "sentences_of",
     "tokenize",
     "vectors_for",
     "windows",

@@ -66,6 +66,11 @@ class Bitext:
         for lines in self._lines((self.source, self.target)):
             yield tokenize(lines[0], self.tokenization), tokenize(lines[1], self.tokenization)
 
+    def lines(self) -> Iterator[tuple[str, str]]:
+        """Source and target sentences as they stand, pair by pair; raises as `pairs` does."""
+        for lines in self._lines((self.source, self.target)):
+            yield lines[0], lines[1]
+
     def encode(self, source_vocabulary: Vocabulary, target_vocabulary: Vocabulary) -> JointSamples:
         """Reads the text into ids, and each target word's source position.
 
@@ -117,9 +122,10 @@ class Bitext:
         for number, lines in enumerate(columns, start=1):
             if None in lines:
                 longest = next(path for path, line in zip(paths, lines, strict=True) if line is not None)
+                total = sum(1 for _ in read_lines(longest))
                 raise ValueError(
-                    f"{paths[lines.index(None)]} ends before line {number}, where {longest} goes on. Expected a line "
-                    "a sentence in each file."
+                    f"{paths[lines.index(None)]} ends before line {number}, where {longest} goes on: they have "
+                    f"{number - 1:,} and {total:,} lines. Expected a line a sentence in each file."
                 )
             yield lines
 

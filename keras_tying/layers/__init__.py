@@ -1,6 +1,9 @@
 """Layers: the tied embedding, and what stands around it in the models."""
 
+from keras_tying.layers.additive_attention import AdditiveAttention
 from keras_tying.layers.carried_state import CarriedState
+from keras_tying.layers.conditional_gru import ConditionalGRU
+from keras_tying.layers.gru import GRU
 from keras_tying.layers.lstm import LSTM
 from keras_tying.layers.recurrent_highway import RecurrentHighway
 from keras_tying.layers.section_means import SectionMeans
@@ -8,4 +11,15 @@ from keras_tying.layers.tied_dense import TiedDense
 from keras_tying.layers.tied_embedding import TiedEmbedding
 from keras_tying.layers.word_dropout import WordDropout
 
-__all__ = ["LSTM", "CarriedState", "RecurrentHighway", "SectionMeans", "TiedDense", "TiedEmbedding", "WordDropout"]
+__all__ = [
+    "GRU",
+    "LSTM",
+    "AdditiveAttention",
+    "CarriedState",
+    "ConditionalGRU",
+    "RecurrentHighway",
+    "SectionMeans",
+    "TiedDense",
+    "TiedEmbedding",
+    "WordDropout",
+]

@@ -21,8 +21,10 @@ def as_tensor(sequence):
     return tf.stack(sequence) if isinstance(sequence, list) else sequence
 
 
-def delayed(sequence, first):
-    """The sequence one step later: `first`, then all of it but its last."""
+def delayed(sequence, first, reverse=False):
+    """The sequence one step later: `first`, then all of it but its last; in reverse, from the end."""
+    if reverse:
+        return [*sequence[1:], first] if isinstance(sequence, list) else tf.concat([sequence[1:], first[None]], 0)
     if isinstance(sequence, list):
         return [first, *sequence[:-1]]
     return tf.concat([first[None], sequence[:-1]], 0)

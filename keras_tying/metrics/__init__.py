@@ -1,5 +1,6 @@
 """Metrics: what the published tables are measured in."""
 
+from keras_tying.metrics.bleu import translation_scores
 from keras_tying.metrics.neighbours import nearest_neighbours, unit_rows
 from keras_tying.metrics.pair_correlation import pair_correlations
 from keras_tying.metrics.perplexity import Perplexity
@@ -12,6 +13,7 @@ __all__ = [
     "nearest_neighbours",
     "pair_correlations",
     "subspace_distance",
+    "translation_scores",
     "unit_rows",
     "word_similarity",
 ]

@@ -41,7 +41,7 @@ def candidate_scores(scores, temperature, top_k, top_p):
 
 def generate_words(model, prefix, length, temperature=1.0, top_k=None, top_p=None, seed=None):
     """`LanguageModel.generate`: reads `prefix` `[B, T]`, then draws `length` words a row."""
-    _check_options(temperature, top_k, top_p)
+    check_options(temperature, top_k, top_p)
     prefix = np.asarray(prefix)
     if prefix.ndim != 2 or prefix.shape[1] == 0:
         raise ValueError(f"`prefix` must be word ids [B, T] with T at least 1. Received: shape={prefix.shape}")
@@ -67,7 +67,8 @@ def generate_words(model, prefix, length, temperature=1.0, top_k=None, top_p=Non
     return np.concatenate(written, axis=1) if written else np.zeros((len(prefix), 0), "int32")
 
 
-def _check_options(temperature, top_k, top_p):
+def check_options(temperature, top_k, top_p):
+    """Raises ValueError unless words can be drawn so."""
     if temperature < 0:
         raise ValueError(f"`temperature` must be at least 0. Received: temperature={temperature}")
     if top_k is not None and top_k < 1:

@@ -17,6 +17,18 @@ class CarryState(keras.callbacks.Callback):
         self.model.reset_state()
 
 
+class BeginEpoch(keras.callbacks.Callback):
+    """Tells batches which epoch it is: Keras calls their own `on_epoch_end` at other times too."""
+
+    def __init__(self, batches):
+        super().__init__()
+        self.batches = batches
+
+    def on_epoch_begin(self, epoch, logs=None):
+        if epoch != self.batches.epoch:
+            self.batches.begin(epoch)
+
+
 class StopOnNaN(keras.callbacks.Callback):
     """Raises `TrainingDiverged` as soon as the loss read back is not finite."""
 
@@ -67,11 +79,12 @@ class GradientNorm(keras.callbacks.Callback):
 
 
 class Validation(keras.callbacks.Callback):
-    """Adds the perplexity of a validation text to each epoch's logs; `perplexity` measures it."""
+    """Adds a figure of a validation text, such as its perplexity, to each epoch's logs; `measure` takes it."""
 
-    def __init__(self, perplexity: Callable[[], float]):
+    def __init__(self, measure: Callable[[], float], name: str = "val_perplexity"):
         super().__init__()
-        self.perplexity = perplexity
+        self.measure = measure
+        self.name = name
 
     def on_epoch_end(self, epoch, logs=None):
-        logs["val_perplexity"] = self.perplexity()
+        logs[self.name] = self.measure()

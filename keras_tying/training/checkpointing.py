@@ -128,24 +128,27 @@ class Checkpoints(keras.callbacks.Callback):
 
 
 class KeepBest(keras.callbacks.Callback):
-    """Keeps the variables of the epoch with the best validation perplexity.
+    """Keeps the variables of the epoch with the best validation figure.
 
     Stands after `Validation` and before `Checkpoints`, whose history has the epochs before.
 
     Args:
         store: Where they go.
         history: Logs of each finished epoch of the run.
+        measure: The figure's name: `"val_perplexity"`, the smaller the better, or `"val_bleu"`.
     """
 
-    def __init__(self, store: CheckpointStore, history: list[dict[str, float]]):
+    def __init__(self, store: CheckpointStore, history: list[dict[str, float]], measure: str = "val_perplexity"):
         super().__init__()
         self.store = store
         self.history = history
+        self.measure = measure
+        self.sign = 1 if measure == "val_bleu" else -1
 
     def on_epoch_end(self, epoch, logs=None):
-        perplexity = float(logs["val_perplexity"])
-        if all(perplexity < earlier["val_perplexity"] for earlier in self.history):
-            progress = {"epoch": epoch, "val_perplexity": perplexity}
+        figure = float(logs[self.measure])
+        if all(self.sign * figure > self.sign * earlier[self.measure] for earlier in self.history):
+            progress = {"epoch": epoch, self.measure: figure}
             self.store.save(Checkpoint(read_variables(self.model), progress))
 
     def restore(self, model: keras.Model) -> None:

@@ -8,7 +8,7 @@ from keras_tying.data import JointSamples, Vocabulary
 from keras_tying.losses import SequenceCrossEntropy
 from keras_tying.optimizers import ClippedSGD
 from keras_tying.tables import Table
-from keras_tying.training.callbacks import GradientNorm, StopOnNaN, StopWhenStalled, Validation
+from keras_tying.training.callbacks import BeginEpoch, GradientNorm, StopOnNaN, StopWhenStalled, Validation
 from keras_tying.training.checkpointing import Checkpoints, KeepBest
 from keras_tying.training.checkpoints import CheckpointStore
 from keras_tying.training.fitting import STEPS_PER_CALL, fit_to_the_end
@@ -67,18 +67,6 @@ class JointBatches(keras.utils.PyDataset):
         """Goes to a batch of an epoch, counted from 0, as if those before had been seen."""
         self.epoch, self.first_batch = epoch, first_batch
         self._order = np.random.default_rng([self.seed, epoch]).permutation(len(self.samples))
-
-
-class BeginEpoch(keras.callbacks.Callback):
-    """Tells batches which epoch it is: Keras calls their own `on_epoch_end` at other times too."""
-
-    def __init__(self, batches: JointBatches):
-        super().__init__()
-        self.batches = batches
-
-    def on_epoch_begin(self, epoch, logs=None):
-        if epoch != self.batches.epoch:
-            self.batches.begin(epoch)
 
 
 def model_inputs(model, samples: JointSamples, chosen: np.ndarray) -> dict[str, np.ndarray]:

@@ -9,6 +9,7 @@ from tqdm import tqdm
 MEASURES = {
     "perplexity": "perplexity: train",
     "val_perplexity": "validation",
+    "val_bleu": "BLEU",
     "pair_loss": "loss of a pair",
 }
 

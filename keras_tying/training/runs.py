@@ -103,6 +103,11 @@ class Run:
         return self.folder / "source_vocabulary.txt"
 
     @property
+    def subwords(self) -> Path:
+        """The sentencepiece model, of runs that translate."""
+        return self.folder / "subwords.model"
+
+    @property
     def tensorboard(self) -> Path:
         return self.folder / "tensorboard"
 

@@ -9,10 +9,13 @@ from keras_tying.zoo.language_models import ptb_large, ptb_medium, ptb_small
 from keras_tying.zoo.recurrent_highway import rhn
 from keras_tying.zoo.registry import create_model, list_models
 from keras_tying.zoo.skip_gram import skip_gram
+from keras_tying.zoo.translators import dl4mt, dl4mt_small
 from keras_tying.zoo.variational_language_models import vd_lstm_large, vd_lstm_medium, vd_lstm_small
 
 __all__ = [
     "create_model",
+    "dl4mt",
+    "dl4mt_small",
     "list_models",
     "nnjm",
     "nnjm_global",

@@ -1,0 +1,292 @@
+"""Attention-based translators of one size: this library's, one in plain PyTorch, and JoeyNMT's.
+
+PyTorch's is the same architecture, written as its users would: `nn.GRU` both ways, the attention's keys
+computed once, `nn.GRUCell` in a loop over target words, the readout after it. JoeyNMT's recurrent model
+has one GRU in its decoder and no readout of the embedding's size; with input feeding off it is the
+nearest it offers. It asks for an older protobuf than TensorFlow's, so it is not in the extra `bench`:
+`pip install --no-deps joeynmt` and the pure-Python packages it imports.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from benchmarks.contenders import Size, Work, _fit, timed
+
+BEAM = 5
+END = 1
+
+
+@dataclass(frozen=True)
+class TranslationSize(Size):
+    """A translator's size: sentences of `steps` words on both sides."""
+
+    vocabulary: int = 8_000
+    units: int = 256
+    embedding: int = 256
+    batch: int = 80
+    steps: int = 15
+
+
+@dataclass(frozen=True)
+class DecodingSize(TranslationSize):
+    """What is counted is sentences."""
+
+    @property
+    def words(self) -> int:
+        """Sentences of a batch."""
+        return self.batch
+
+
+def batches(size: TranslationSize, count: int) -> tuple[np.ndarray, np.ndarray]:
+    """Source and target of `count` batches: random words other than the first ten, which may be special."""
+    rng = np.random.default_rng(0)
+    shape = (count * size.batch, size.steps)
+    return tuple(rng.integers(min(10, size.vocabulary - 1), size.vocabulary, shape, np.int32) for _ in range(2))
+
+
+def words_before(target: np.ndarray, first: int) -> np.ndarray:
+    return np.pad(target[:, :-1], ((0, 0), (1, 0)), constant_values=first)
+
+
+# This library
+
+
+def keras_tying_model(size: TranslationSize):
+    import keras_tying as kt
+
+    return kt.models.Translator(size.vocabulary, size.vocabulary, "three_way", size.embedding, size.units)
+
+
+def train_keras_tying(size: TranslationSize) -> Work:
+    import keras
+
+    import keras_tying as kt
+
+    model = keras_tying_model(size)
+    loss = kt.losses.SequenceCrossEntropy("mean", label_smoothing=0.1)
+    model.compile(keras.optimizers.Adam(1e-3, global_clipnorm=1.0), loss, steps_per_execution=20)
+
+    def arrays(size, count):
+        source, target = batches(size, count)
+        return {"source": source, "target": words_before(target, -1)}, target
+
+    return _fit(model, size, arrays)
+
+
+def translate_keras_tying(size: TranslationSize) -> Work:
+    model = keras_tying_model(size)
+
+    @timed
+    def work(count: int) -> None:
+        source, _ = batches(size, count)
+        for rows in np.split(source, count):
+            model.translate(rows, END, BEAM, longest=size.steps)
+
+    return work
+
+
+# PyTorch
+
+
+def pytorch_model(size: TranslationSize):
+    import torch
+    from torch import nn
+
+    class TorchTranslator(nn.Module):
+        def __init__(self):
+            super().__init__()
+            width, units = size.embedding, size.units
+            self.embedding = nn.Embedding(size.vocabulary, width)
+            self.encoder = nn.GRU(width, units, bidirectional=True, batch_first=True)
+            self.first_state = nn.Linear(2 * units, units)
+            self.first_cell, self.second_cell = nn.GRUCell(width, units), nn.GRUCell(2 * units, units)
+            self.keys, self.query = nn.Linear(2 * units, 2 * units), nn.Linear(units, 2 * units, bias=False)
+            self.score = nn.Linear(2 * units, 1, bias=False)
+            self.readouts = nn.ModuleList(nn.Linear(part, width) for part in (units, width, 2 * units))
+            self.bias = nn.Parameter(torch.zeros(size.vocabulary))
+
+        def encode(self, source):
+            annotations, _ = self.encoder(self.embedding(source))
+            return annotations, self.keys(annotations), torch.tanh(self.first_state(annotations.mean(1)))
+
+        def step(self, word, state, annotations, keys):
+            middle = self.first_cell(word, state)
+            scores = self.score(torch.tanh(keys + self.query(middle)[:, None]))
+            context = torch.bmm(torch.softmax(scores, 1).transpose(1, 2), annotations)[:, 0]
+            return self.second_cell(context, middle), context
+
+        def logits(self, states, words, contexts):
+            parts = zip(self.readouts, (states, words, contexts), strict=True)
+            readout = torch.tanh(sum(layer(part) for layer, part in parts))
+            return nn.functional.linear(readout, self.embedding.weight, self.bias)
+
+        def forward(self, source, before):
+            annotations, keys, state = self.encode(source)
+            words = self.embedding(before)
+            states, contexts = [], []
+            for word in words.unbind(1):
+                state, context = self.step(word, state, annotations, keys)
+                states.append(state)
+                contexts.append(context)
+            return self.logits(torch.stack(states, 1), words, torch.stack(contexts, 1))
+
+    torch.manual_seed(0)
+    return TorchTranslator()
+
+
+def train_pytorch(size: TranslationSize) -> Work:
+    import torch
+    from torch.nn import functional
+
+    model = pytorch_model(size)
+    optimizer = torch.optim.Adam(model.parameters(), 1e-3)
+
+    @timed
+    def work(count: int) -> None:
+        source, target = batches(size, count)
+        arrays = (
+            torch.from_numpy(array).long().split(size.batch) for array in (source, words_before(target, 0), target)
+        )
+        for rows, before, words in zip(*arrays, strict=True):
+            logits = model(rows, before)
+            loss = functional.cross_entropy(logits.flatten(0, 1), words.flatten(), label_smoothing=0.1)
+            optimizer.zero_grad(set_to_none=True)
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            optimizer.step()
+
+    return work
+
+
+def translate_pytorch(size: TranslationSize) -> Work:
+    import torch
+
+    model = pytorch_model(size)
+
+    @timed
+    @torch.inference_mode()
+    def work(count: int) -> None:
+        for rows in torch.from_numpy(batches(size, count)[0]).long().split(size.batch):
+            _pytorch_beam_search(model, rows, size)
+
+    return work
+
+
+def _pytorch_beam_search(model, source, size: TranslationSize):
+    """Every hypothesis is a row; finished ones go on with their end at no cost in score."""
+    import torch
+
+    rows, vocabulary = len(source), size.vocabulary
+    annotations, keys, state = (part.repeat_interleave(BEAM, 0) for part in model.encode(source))
+    first = torch.arange(rows)[:, None] * BEAM
+    scores = torch.full((rows, BEAM), float("-inf"))
+    scores[:, 0] = 0
+    words = torch.zeros(rows * BEAM, 0, dtype=torch.long)
+    last = torch.zeros(rows * BEAM, dtype=torch.long)
+    finished = torch.zeros(rows * BEAM, dtype=torch.bool)
+    only_end = torch.full((vocabulary,), float("-inf"))
+    only_end[END] = 0
+    for _ in range(size.steps):
+        vectors = model.embedding(last)
+        state, context = model.step(vectors, state, annotations, keys)
+        likelihoods = torch.log_softmax(model.logits(state, vectors, context), -1)
+        likelihoods = torch.where(finished[:, None], only_end, likelihoods)
+        total = scores[:, :, None] + likelihoods.view(rows, BEAM, vocabulary)
+        scores, places = total.flatten(1).topk(BEAM)
+        parents = (first + places // vocabulary).flatten()
+        last = (places % vocabulary).flatten()
+        words = torch.cat([words[parents], last[:, None]], 1)
+        state, finished = state[parents], finished[parents] | (last == END)
+        if finished.all():
+            break
+    return words.view(rows, BEAM, -1), scores
+
+
+# JoeyNMT
+
+
+def _joeynmt_model(size: TranslationSize):
+    from types import SimpleNamespace
+
+    from joeynmt.model import build_model
+    from joeynmt.vocabulary import Vocabulary
+
+    special = {"unk_token": "<unk>", "pad_token": "<pad>", "bos_token": "<s>", "eos_token": "</s>", "sep_token": None}
+    ids = {"unk_id": 0, "pad_id": 1, "bos_id": 2, "eos_id": 3, "sep_id": None, "lang_tags": []}
+    words = [f"w{i}" for i in range(size.vocabulary - 4)]
+    vocabulary = Vocabulary(words, SimpleNamespace(**special, **ids))
+    embeddings = {"embedding_dim": size.embedding, "scale": False}
+    shared = {"type": "recurrent", "rnn_type": "gru", "embeddings": embeddings, "hidden_size": size.units}
+    shared |= {"dropout": 0.0, "num_layers": 1}
+    model = build_model(
+        {
+            "tied_embeddings": True,
+            "tied_softmax": size.embedding == size.units,
+            "encoder": {**shared, "bidirectional": True},
+            "decoder": {**shared, "attention": "bahdanau", "input_feeding": False, "hidden_dropout": 0.0},
+        },
+        vocabulary,
+        vocabulary,
+    )
+    model.loss_function = ("crossentropy", 0.1)
+    return model
+
+
+def _joeynmt_batch(source: np.ndarray, target: np.ndarray | None = None):
+    import torch
+    from joeynmt.batch import Batch
+
+    if target is not None:
+        target = torch.from_numpy(np.pad(target, ((0, 0), (1, 1)), constant_values=((0, 0), (2, 3)))).long()
+    lengths = torch.full((len(source),), source.shape[1])
+    device = torch.device("cpu")
+    indices = torch.arange(len(source))
+    return Batch(torch.from_numpy(source).long(), lengths, None, target, None, indices, device, 1, 3)
+
+
+def train_joeynmt(size: TranslationSize) -> Work:
+    import torch
+
+    model = _joeynmt_model(size)
+    optimizer = torch.optim.Adam(model.parameters(), 1e-3)
+
+    @timed
+    def work(count: int) -> None:
+        source, target = batches(size, count)
+        for rows, words in zip(np.split(source, count), np.split(target, count), strict=True):
+            loss, *_ = model(return_type="loss", **vars(_joeynmt_batch(rows, words[:, :-1])))
+            optimizer.zero_grad(set_to_none=True)
+            (loss / words.size).backward()
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            optimizer.step()
+
+    return work
+
+
+def translate_joeynmt(size: TranslationSize) -> Work:
+    from joeynmt.search import search
+
+    model = _joeynmt_model(size).eval()
+
+    @timed
+    def work(count: int) -> None:
+        for rows in np.split(batches(size, count)[0], count):
+            search(model, _joeynmt_batch(rows), max_output_length=size.steps, beam_size=BEAM, beam_alpha=1.0)
+
+    return work
+
+
+CONTENDERS: dict[str, dict[str, Callable[[TranslationSize], Work]]] = {
+    "translation training": {
+        "keras-tying": train_keras_tying,
+        "PyTorch": train_pytorch,
+        "JoeyNMT": train_joeynmt,
+    },
+    "translation decoding": {
+        "keras-tying": translate_keras_tying,
+        "PyTorch": translate_pytorch,
+        "JoeyNMT": translate_joeynmt,
+    },
+}

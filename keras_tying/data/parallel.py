@@ -1,0 +1,125 @@
+"""Parallel corpora by name: sentence pairs in splits."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+
+from keras_tying.data.bitext import Bitext
+from keras_tying.data.corpora import SPLITS
+from keras_tying.data.downloads import find_file
+from keras_tying.data.phrases import phrase_pairs
+
+MULTI30K_ADDRESS = "https://raw.githubusercontent.com/multi30k/dataset/master/data/task1/raw/"
+MULTI30K_SHA256 = {
+    "train.en.gz": "d79cfa999dd4c51d2cb42499b6796d5a882c3a8a961923c25a898c90f8bbd56f",
+    "train.de.gz": "726e39b2fa9eb9ffb6dc763fb35a179f80fae06ffc5d28b6ace5faa883de28a6",
+    "train.fr.gz": "622e75069e9f4c577425c4f277116ce66e63a2401c0a2312d90073cb12379a3c",
+    "val.en.gz": "14f7d25ddd868909a9213e361768460edcacdd6ab9d1e77b92560dc10c10dc28",
+    "val.de.gz": "f0cba2f995189cf5770f29a8a9a537a3ad3f51657ad873405082ff6863a5e75a",
+    "val.fr.gz": "ca3106f1a72390591d25f6c45cb4cd39dec4cd3f123e099748a3ce5256c160e9",
+    "test_2016_flickr.en.gz": "611d361c6334bc7246101d48097c13cf5c4413c5befc793cc629934359d532d9",
+    "test_2016_flickr.de.gz": "9204244e408ccb38d2a55cfcd344df15005fc42a07a6e55ca6c52b6ababb8cc8",
+    "test_2016_flickr.fr.gz": "6d326e188d259fb1d04ac19eae3af956559b3a0b93d7635e56c90987c40c8b90",
+}
+WMT_TESTS = {"wmt14": {"test": "newstest2014"}, "wmt15": {"test": "newstest2014", "test_2015": "newstest2015"}}
+MULTI30K_FILES = dict(zip(SPLITS, ("train", "val", "test_2016_flickr"), strict=True))
+
+
+@dataclass(frozen=True)
+class ParallelCorpus:
+    """Sentence pairs in splits: `train`, `valid`, `test` and perhaps further ones to test on.
+
+    Attributes:
+        name: What results are reported under.
+        splits: Pairs of each split, by name: files, or pairs in memory.
+    """
+
+    name: str
+    splits: Mapping[str, Sequence[Bitext] | list[tuple[str, str]]]
+
+    def pairs(self, split: str) -> Iterator[tuple[str, str]]:
+        """Source and target sentences of a split, read anew by each call."""
+        parts = self.splits[split]
+        return chain.from_iterable(part.lines() if isinstance(part, Bitext) else (part,) for part in parts)
+
+
+def load_parallel(
+    name: str, source: str = "en", target: str = "de", data_dir: str | Path | None = None
+) -> ParallelCorpus:
+    """Loads a named parallel corpus.
+
+    Args:
+        name: `"embedded"`, phrases from CLDR in any two of its languages, or `"multi30k"`, descriptions
+            of pictures in English, German and French (task 1, tested on `test_2016_flickr`), or
+            `"wmt14"` or `"wmt15"`, news, validated on newstest2013 and tested on 2014, the second on
+            2015 as well. These two are not downloaded: `data_dir` must hold them, see the error.
+        source: Language to translate from.
+        target: Language to translate into.
+        data_dir: Folder that holds the corpus's files. Default: they are downloaded and their
+            SHA-256 is checked.
+
+    Raises:
+        ValueError: If there is no such corpus or language in it, or a file is not the published one.
+        FileNotFoundError: If `data_dir` lacks a file.
+    """
+    if name not in PARALLEL_CORPORA:
+        raise ValueError(f"There is no parallel corpus {name!r}. Known: {sorted(PARALLEL_CORPORA)}")
+    if source == target:
+        raise ValueError(f"Source and target must be two languages. Received: {source!r} twice.")
+    return PARALLEL_CORPORA[name](source, target, None if data_dir is None else Path(data_dir))
+
+
+def parallel_files(files: Mapping[str, Sequence[tuple[str | Path, str | Path]]]) -> ParallelCorpus:
+    """A corpus from UTF-8 files, a sentence a line: for each split one or several pairs of them."""
+    return ParallelCorpus(
+        "files", {split: [Bitext(Path(s), Path(t)) for s, t in pairs] for split, pairs in files.items()}
+    )
+
+
+def _embedded(source: str, target: str, data_dir: Path | None) -> ParallelCorpus:
+    return ParallelCorpus("embedded", phrase_pairs(source, target))
+
+
+def _multi30k(source: str, target: str, data_dir: Path | None) -> ParallelCorpus:
+    def find(split: str, language: str) -> Path:
+        file = f"{MULTI30K_FILES[split]}.{language}.gz"
+        if file not in MULTI30K_SHA256:
+            raise ValueError(f"Multi30k has English (en), German (de) and French (fr) here. Received: {language!r}")
+        return find_file(file, MULTI30K_SHA256[file], MULTI30K_ADDRESS, "multi30k", data_dir)
+
+    return ParallelCorpus(
+        "multi30k", {split: [Bitext(find(split, source), find(split, target))] for split in MULTI30K_FILES}
+    )
+
+
+def _wmt(year: str) -> Callable[[str, str, Path | None], ParallelCorpus]:
+    def load(source: str, target: str, data_dir: Path | None) -> ParallelCorpus:
+        parts = {"train": "train", "valid": "newstest2013", **WMT_TESTS[year]}
+        expected = ", ".join(f"{part}.{source} and {part}.{target}" for part in parts.values())
+        if data_dir is None:
+            raise ValueError(
+                f"{year} is not downloaded here. Put its text, a sentence a line, gzipped or not, into a folder as "
+                f"{expected} and give that as the data folder."
+            )
+
+        def find(part: str, language: str) -> Path:
+            found = [data_dir / f"{part}.{language}{ending}" for ending in ("", ".gz")]
+            for path in found:
+                if path.is_file():
+                    return path
+            raise FileNotFoundError(f"There is no file {found[0]}, or {found[1].name}. Expected {expected}.")
+
+        return ParallelCorpus(
+            year, {split: [Bitext(find(part, source), find(part, target))] for split, part in parts.items()}
+        )
+
+    return load
+
+
+PARALLEL_CORPORA: dict[str, Callable[[str, str, Path | None], ParallelCorpus]] = {
+    "embedded": _embedded,
+    "multi30k": _multi30k,
+    "wmt14": _wmt("wmt14"),
+    "wmt15": _wmt("wmt15"),
+}

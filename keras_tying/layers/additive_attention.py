@@ -1,0 +1,108 @@
+"""Attention by a small network that compares a query with each annotation."""
+
+import keras
+from keras import ops
+
+EXCLUDED = -1e4
+"""Below every score, in every floating-point type."""
+
+
+@keras.saving.register_keras_serializable("keras_tying")
+class AdditiveAttention(keras.layers.Layer):
+    """Mean of annotations, weighted by how well each answers a query.
+
+    With query `s` and annotations `h_j`, `j` the source position::
+
+        e_j = v . tanh(s W + h_j K + b)
+        a   = softmax(e)
+        c   = sum_j a_j h_j
+
+    `keys` computes `h_j K + b` once for all queries of a sentence.
+
+    Args:
+        units: Integer `A`, size of the network.
+        **kwargs: Base layer arguments, such as `name` and `dtype`.
+
+    Call arguments:
+        query: Floats `[B, Q]`, or `[B, N, Q]` for `N` queries of each sentence.
+        annotations: Floats `[B, S, C]`.
+        mask: Optional booleans `[B, S]`: annotations that are `False` get no weight.
+        keys: Optional, what `keys(annotations)` gave.
+
+    Output shape:
+        Contexts `[B, C]` or `[B, N, C]`, and weights `[B, S]` or `[B, N, S]`. A sentence without
+        annotations has weights and context 0.
+
+    Example:
+
+    >>> import numpy as np, keras_tying as kt
+    >>> attention = kt.layers.AdditiveAttention(16)
+    >>> context, weights = attention(np.ones((2, 4), "float32"), np.ones((2, 5, 6), "float32"))
+    >>> tuple(context.shape), tuple(weights.shape)
+    ((2, 6), (2, 5))
+
+    Reference:
+        Bahdanau, Cho and Bengio, Neural Machine Translation by Jointly Learning to Align and Translate,
+        appendix A.1.2.
+    """
+
+    def __init__(self, units, **kwargs):
+        super().__init__(**kwargs)
+        if units < 1:
+            raise ValueError(f"`units` must be at least 1. Received: units={units}")
+        self.units = units
+        self.supports_masking = True
+
+    def build(self, query_shape, annotations_shape=None, **_):
+        self.query_kernel = self.add_weight((query_shape[-1], self.units), "glorot_uniform", name="query_kernel")
+        self.key_kernel = self.add_weight((annotations_shape[-1], self.units), "glorot_uniform", name="key_kernel")
+        self.bias = self.add_weight((self.units,), "zeros", name="bias")
+        self.score_vector = self.add_weight((self.units, 1), "glorot_uniform", name="score_vector")
+
+    def keys(self, annotations):
+        """What annotations bring to each comparison, `[B, S, A]`."""
+        kernel, bias = (ops.cast(weight, annotations.dtype) for weight in (self.key_kernel, self.bias))
+        return ops.matmul(annotations, kernel) + bias
+
+    def call(self, query, annotations, mask=None, keys=None):
+        keys = self.keys(annotations) if keys is None else keys
+        weights = attention_weights(query, keys, mask, self.query_kernel, self.score_vector)
+        if len(query.shape) == 3:
+            return ops.matmul(weights, annotations), weights
+        return ops.squeeze(ops.matmul(ops.expand_dims(weights, 1), annotations), 1), weights
+
+    def compute_mask(self, *_, **__):
+        """None: a context is there whichever annotations count."""
+
+    def compute_output_shape(self, query_shape, annotations_shape, **_):
+        lead = tuple(query_shape[:-1])
+        return (*lead, annotations_shape[-1]), (*lead, annotations_shape[1])
+
+    def get_config(self):
+        return {**super().get_config(), "units": self.units}
+
+
+def attention_weights(query, keys, mask, query_kernel, score_vector):
+    """Weights `[B, S]` or `[B, N, S]` of annotations for a `query` `[B, Q]` or `[B, N, Q]`.
+
+    Args:
+        query: One or `N` queries a sentence.
+        keys: What the annotations bring to the comparison, `[B, S, A]`.
+        mask: Which annotations count, booleans `[B, S]`, or `None`.
+        query_kernel: `[Q, A]`.
+        score_vector: `[A, 1]`.
+    """
+    if len(query.shape) == 3:
+        keys, mask = ops.expand_dims(keys, 1), None if mask is None else ops.expand_dims(mask, 1)
+    compared = ops.tanh(keys + ops.expand_dims(ops.matmul(query, query_kernel), -2))
+    return masked_softmax(ops.squeeze(ops.matmul(compared, score_vector), -1), mask)
+
+
+def masked_softmax(scores, mask=None):
+    """Softmax over the last axis among places whose mask is `True`; all zero where none is."""
+    if mask is None:
+        return ops.softmax(scores, axis=-1)
+    live = ops.cast(mask, scores.dtype)
+    scores = ops.where(mask, scores, EXCLUDED)
+    weights = ops.exp(scores - ops.max(scores, axis=-1, keepdims=True)) * live
+    return weights / ops.maximum(ops.sum(weights, axis=-1, keepdims=True), keras.config.epsilon())

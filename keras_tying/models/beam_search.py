@@ -1,0 +1,176 @@
+"""Translations word by word: the best that a beam finds, or drawn at random.
+
+A beam holds `K` hypotheses a sentence. At each step every unfinished one is continued by its `K`
+likeliest words; of all continuations and the finished ones the `K` likeliest stay. In the end they
+are ranked by log-probability over `length ** length_penalty`, the end counted as a word.
+
+Sentences all of whose hypotheses are finished leave the batch. TensorFlow runs the whole search in the
+graph and drops them as they finish; on other backends, which compile for each shape, a batch is
+halved when half of it is done.
+"""
+
+from functools import partial
+from typing import Any, NamedTuple
+
+import keras
+import numpy as np
+from keras import ops
+
+from keras_tying.backend import compile_function
+from keras_tying.models.sampling import candidate_scores
+
+IMPOSSIBLE = -1e9
+NO_WORD = -1
+LENGTHS_OF = 16
+
+
+class Beam(NamedTuple):
+    """`K` hypotheses of each of `B` sentences.
+
+    Attributes:
+        words: Their words so far, `[B, K, L]`, filled up with -1.
+        scores: Log-probabilities, `[B, K]`.
+        lengths: Words so far, the end counted, `[B, K]`.
+        finished: Which have come to their end, `[B, K]`.
+        last: Their last words, `[B, K]`; -1 before the first.
+        states: The decoder's states, `[B, K, H]`.
+        limits: Words each sentence may have, `[B]`.
+        memory: What the decoder attends to.
+    """
+
+    words: Any
+    scores: Any
+    lengths: Any
+    finished: Any
+    last: Any
+    states: Any
+    limits: Any
+    memory: Any
+
+
+class Draw(NamedTuple):
+    """How words are drawn, see `candidate_scores`; `uniform` `[B, K, L]` are random numbers in [0, 1)."""
+
+    uniform: Any
+    temperature: Any
+    top_k: Any
+    top_p: Any
+
+
+def first_beam(encoded, limits, beam_size, steps, drawing=False):
+    """The beam before the first word: one hypothesis that counts, or, to draw from, as many as asked for."""
+    rows = ops.shape(encoded.state)[0]
+    shape = (rows, beam_size)
+    hypotheses = ops.broadcast_to(ops.arange(beam_size), shape)
+    return Beam(
+        words=ops.full((rows, beam_size, steps), NO_WORD, "int32"),
+        scores=ops.where((hypotheses == 0) | drawing, 0.0, IMPOSSIBLE),
+        lengths=ops.zeros(shape, "int32"),
+        finished=ops.zeros(shape, "bool"),
+        last=ops.full(shape, NO_WORD, "int32"),
+        states=ops.repeat(ops.expand_dims(encoded.state, 1), beam_size, axis=1),
+        limits=ops.cast(limits, "int32"),
+        memory=encoded.memory,
+    )
+
+
+def advance(model, end_id, step, beam, draw=None):
+    """The beam one word later."""
+    logits, states, _ = model.step(beam.last, beam.states, beam.memory)
+    logits = ops.cast(logits, "float32")
+    choose = best_continuations if draw is None else partial(drawn_continuations, draw=draw, step=step)
+    parents, words, scores = choose(logits, beam)
+
+    def of_parents(values):
+        places = ops.reshape(parents, (*ops.shape(parents), *(1,) * (len(values.shape) - 2)))
+        return ops.take_along_axis(values, places, axis=1)
+
+    finished = of_parents(ops.cast(beam.finished, "int32")) > 0
+    place = ops.arange(ops.shape(beam.words)[2]) == step
+    words = ops.where(finished, NO_WORD, words)
+    lengths = of_parents(beam.lengths) + ops.cast(~finished, "int32")
+    return Beam(
+        words=ops.where(place, ops.expand_dims(words, -1), of_parents(beam.words)),
+        scores=scores,
+        lengths=lengths,
+        finished=finished | (words == end_id) | (step + 1 >= ops.expand_dims(beam.limits, -1)),
+        last=words,
+        states=of_parents(states),
+        limits=beam.limits,
+        memory=beam.memory,
+    )
+
+
+def best_continuations(logits, beam):
+    """Of each sentence's hypotheses, the best `K` continuations: parents, words and scores, `[B, K]` each."""
+    beam_size = beam.scores.shape[1]
+    best, words = ops.top_k(logits, min(beam_size, logits.shape[-1]))  # [B, K, K]
+    scores = beam.scores[..., None] + best - ops.logsumexp(logits, axis=-1, keepdims=True)
+    finished = ops.expand_dims(beam.finished, -1)
+    alone = ops.where(ops.arange(best.shape[-1]) == 0, beam.scores[..., None], 2 * IMPOSSIBLE)
+    scores = ops.where(finished, alone, scores)
+    rows, choices = ops.shape(scores)[0], best.shape[-1]
+    scores, places = ops.top_k(ops.reshape(scores, (rows, beam_size * choices)), beam_size)
+    words = ops.take_along_axis(ops.reshape(words, (rows, beam_size * choices)), places, axis=1)
+    return places // choices, ops.cast(words, "int32"), scores
+
+
+def drawn_continuations(logits, beam, draw, step):
+    """A word drawn for each hypothesis: parents, words and scores, `[B, K]` each."""
+    shape = ops.shape(logits)
+    candidates = candidate_scores(ops.reshape(logits, (-1, logits.shape[-1])), *draw[1:])
+    reached = ops.cumsum(ops.softmax(candidates, axis=-1), axis=-1)
+    number = ops.reshape(ops.take(draw.uniform, step, axis=2), (-1, 1)) * reached[:, -1:]
+    words = ops.reshape(ops.sum(ops.cast(reached <= number, "int32"), axis=-1), shape[:2])
+    scores = ops.take_along_axis(logits, words[..., None], axis=-1)[..., 0] - ops.logsumexp(logits, axis=-1)
+    parents = ops.broadcast_to(ops.arange(beam.scores.shape[1]), shape[:2])
+    return parents, words, beam.scores + ops.where(beam.finished, 0.0, scores)
+
+
+def ranked(beam, length_penalty):
+    """Words `[B, K, L]` and normalised scores `[B, K]`, best first."""
+    lengths = ops.cast(ops.maximum(beam.lengths, 1), "float32")
+    scores, order = ops.top_k(beam.scores / lengths**length_penalty, beam.scores.shape[1])
+    return ops.take_along_axis(beam.words, ops.expand_dims(order, -1), 1), scores
+
+
+def search_in_halves(model, source, limits, beam_size, length_penalty, end_id, draw=None):
+    """Runs a search step by step; arguments and results are NumPy arrays, see `search`.
+
+    Rows are filled up to powers of two and lengths to multiples, so that few shapes are compiled.
+    """
+    number, longest = len(source), int(limits.max(initial=1))
+    filling, steps = (1 << max(number - 1, 0).bit_length()) - number, -(-longest // LENGTHS_OF) * LENGTHS_OF
+    source = np.pad(source, ((0, filling), (0, -source.shape[1] % LENGTHS_OF)), constant_values=NO_WORD)
+    limits = np.pad(limits, (0, filling), constant_values=1)
+    if draw is not None:
+        draw = draw._replace(uniform=np.pad(draw.uniform, ((0, filling), (0, 0), (0, steps - longest))))
+    key = f"beam of {beam_size}, {'best' if draw is None else 'drawn'}, end {end_id}"
+    encode = model.compiled_once("encode", lambda: compile_function(model, lambda ids: model.encode(ids, False)))
+    one_step = model.compiled_once(key, lambda: compile_function(model, partial(advance, model, end_id)))
+    beam = first_beam(encode(ops.convert_to_tensor(source)), limits, beam_size, steps, draw is not None)
+    words = np.full((len(source), beam_size, steps), NO_WORD, np.int32)
+    scores = np.full((len(source), beam_size), IMPOSSIBLE, np.float32)
+    rows, drawn = np.arange(len(source)), [] if draw is None else [draw]
+
+    def put(beam):
+        found = ranked(beam, length_penalty)
+        words[rows], scores[rows] = (ops.convert_to_numpy(part) for part in found)
+
+    for step in range(longest):
+        beam = one_step(ops.convert_to_tensor(step, "int32"), beam, *drawn)
+        live = ~ops.convert_to_numpy(beam.finished).all(axis=1)
+        if not live.any():
+            break
+        if len(rows) > 1 and live.sum() <= len(rows) // 2:
+            put(beam)
+            kept = np.argsort(~live, kind="stable")[: len(rows) // 2]
+            beam, *drawn = _rows((beam, *drawn), kept)
+            rows = rows[kept]
+    put(beam)
+    return words[:number, :, :longest], scores[:number]
+
+
+def _rows(arrays, kept):
+    """Some rows of every array that has rows."""
+    return keras.tree.map_structure(lambda part: ops.take(part, kept, axis=0) if len(part.shape) else part, arrays)

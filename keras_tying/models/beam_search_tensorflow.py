@@ -1,0 +1,82 @@
+"""TensorFlow: a whole beam search in the graph, out of which sentences drop as they finish."""
+
+import numpy as np
+import tensorflow as tf
+
+from keras_tying.models.beam_search import IMPOSSIBLE, NO_WORD, Draw, advance, first_beam, ranked
+
+
+def search(model, source, limits, beam_size, length_penalty, end_id, draw=None):
+    """Translates a batch.
+
+    Args:
+        model: A `Translator`.
+        source: Word ids `[B, S]`, filled up with -1.
+        limits: Words each translation may have, `[B]`.
+        beam_size: Hypotheses a sentence.
+        length_penalty: Scores are divided by the length to this power.
+        end_id: The id that ends a translation.
+        draw: A `Draw` to draw words by, or `None` for the best.
+
+    Returns:
+        NumPy arrays, best first: words `[B, K, L]` filled up with -1, and scores `[B, K]`.
+    """
+    drawn = [] if draw is None else [tf.convert_to_tensor(part) for part in draw]
+
+    def compiled():
+        ids, numbers = tf.TensorSpec([None, None], tf.int32), tf.TensorSpec([None], tf.int32)
+        arguments = [ids, numbers, tf.TensorSpec([], tf.float32)]
+        if draw is not None:
+            scalars = [tf.TensorSpec([], part.dtype) for part in drawn[1:]]
+            arguments += [tf.TensorSpec([None, beam_size, None], tf.float32), *scalars]
+
+        def run(source, limits, length_penalty, *drawn):
+            how = Draw(*drawn) if drawn else None
+            return search_in_graph(model, source, limits, beam_size, length_penalty, end_id, how)
+
+        return tf.function(run, input_signature=arguments, autograph=False)
+
+    key = f"search, {beam_size} {'best' if draw is None else 'drawn'}, end {end_id}"
+    run = model.compiled_once(key, compiled)
+    words, scores = run(
+        tf.cast(source, tf.int32), tf.cast(limits, tf.int32), tf.cast(length_penalty, tf.float32), *drawn
+    )
+    return np.asarray(words), np.asarray(scores)
+
+
+def search_in_graph(model, source, limits, beam_size, length_penalty, end_id, draw=None):
+    """`search` on tensors, to be traced."""
+    rows, steps = tf.shape(source)[0], tf.maximum(tf.reduce_max(limits), 1)
+    beam = first_beam(model.encode(source, False), limits, beam_size, steps, draw is not None)
+    words = tf.fill([rows, beam_size, steps], NO_WORD)
+    scores = tf.fill([rows, beam_size], IMPOSSIBLE)
+    places = tf.range(rows)
+    structure = (beam,) if draw is None else (beam, draw)
+    flat = tf.nest.flatten(structure)
+    varying = [len(part.shape) > 0 for part in flat]
+
+    def step(t, places, words, scores, *parts):
+        beam, *draw = tf.nest.pack_sequence_as(structure, parts)
+        beam = advance(model, end_id, t, beam, *draw)
+        live = ~tf.reduce_all(beam.finished, axis=1)
+        parts = tf.nest.flatten((beam, *draw))
+
+        def drop():
+            found = [tf.boolean_mask(part, ~live) for part in ranked(beam, length_penalty)]
+            done = tf.boolean_mask(places, ~live)[:, None]
+            return (
+                tf.boolean_mask(places, live),
+                tf.tensor_scatter_nd_update(words, done, found[0]),
+                tf.tensor_scatter_nd_update(scores, done, found[1]),
+                *(tf.boolean_mask(p, live) if v else p for p, v in zip(parts, varying, strict=True)),
+            )
+
+        return t + 1, *tf.cond(tf.reduce_all(live), lambda: (places, words, scores, *parts), drop)
+
+    loop = (tf.constant(0), places, words, scores, *flat)
+    shapes = (tf.TensorShape([]), tf.TensorShape([None]), *(tf.TensorShape(part.shape) for part in (words, scores)))
+    shapes += tuple(tf.TensorShape([None, *part.shape[1:]]) if part.shape.rank else part.shape for part in flat)
+    _, _, words, scores, *_ = tf.while_loop(
+        lambda t, places, *_: tf.size(places) > 0, step, loop, shape_invariants=shapes, parallel_iterations=1
+    )
+    return words, scores

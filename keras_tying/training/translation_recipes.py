@@ -1,0 +1,110 @@
+"""Recipes of translation models, and the settings of their runs."""
+
+import json
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field
+
+from keras_tying.data import SPLITS, ParallelCorpus, load_parallel, parallel_files
+from keras_tying.files import write_atomically
+from keras_tying.tables import Table, load_table
+from keras_tying.zoo.recipes import Model, recipe_folder
+
+
+class TranslationData(Table):
+    corpus: str = "embedded"
+    """Name of a parallel corpus, or `"files"`."""
+    source: str = "en"
+    """Language to translate from."""
+    target: str = "de"
+    subwords: int = Field(default=8_000, ge=3)
+    """Size of the joint vocabulary."""
+    longest: int | None = Field(default=None, ge=1)
+    """Training pairs with more subwords on a side are left out; `None` keeps all."""
+
+
+class TranslationSchedule(Table):
+    """How a translation model is trained."""
+
+    optimizer: Literal["adam", "adadelta"] = "adam"
+    """Adadelta as published: rho 0.95, epsilon 1e-6."""
+    learning_rate: float = Field(default=1e-3, gt=0)
+    final_learning_rate: float | None = Field(default=None, ge=0)
+    """The rate falls linearly to this at the end; `None` keeps it."""
+    clip_norm: float = Field(default=1.0, gt=0)
+    """The gradient's global norm is cut down to this."""
+    label_smoothing: float = Field(default=0.0, ge=0, lt=1)
+    batch_tokens: int = Field(default=1200, ge=1)
+    """Positions of a batch on a side, filled-up ones counted."""
+    epochs: int = Field(default=10, ge=1)
+    patience: int | None = Field(default=None, ge=1)
+    """Epochs without a better validation perplexity before training stops; `None` never stops."""
+
+
+class TranslationRecipe(Table):
+    title: str = ""
+    description: str = ""
+    notes: str = ""
+    model: Model
+    data: TranslationData = TranslationData()
+    optimisation: TranslationSchedule = TranslationSchedule()
+
+
+class TranslationRunSettings(Table):
+    """Everything that decided a run: `config.toml` of its folder."""
+
+    recipe_name: str
+    seed: int
+    command: str
+    subwords_sha256: str
+    data_dir: str | None = None
+    files: dict[str, list[list[str]]] | None = None
+    """Of each split, pairs of source and target file."""
+    recipe: TranslationRecipe
+
+    def corpus(self) -> ParallelCorpus:
+        """The run's text."""
+        return open_parallel(self.recipe.data, self.files, self.data_dir)
+
+
+def open_parallel(
+    data: TranslationData, files: dict[str, list[list[str]]] | None, data_dir: str | None
+) -> ParallelCorpus:
+    """The text of a recipe, or of files given instead."""
+    if files:
+        return parallel_files({split: [(pair[0], pair[1]) for pair in files[split]] for split in SPLITS})
+    return load_parallel(data.corpus, data.source, data.target, data_dir)
+
+
+def translation_recipe_folder() -> Path:
+    return recipe_folder() / "translation"
+
+
+def load_translation_recipe(name_or_path: str | Path) -> TranslationRecipe:
+    """Reads a recipe by name, or from a TOML file of one's own.
+
+    Raises:
+        ValueError: If there is no such recipe, or a key is unknown or has a value of the wrong type.
+    """
+    path = Path(name_or_path)
+    if path.suffix != ".toml":
+        path = translation_recipe_folder() / f"{name_or_path}.toml"
+    if not path.is_file():
+        known = sorted(path.stem for path in translation_recipe_folder().glob("*.toml"))
+        raise ValueError(f"There is no recipe {str(name_or_path)!r}. Known: {known}, or a .toml file.")
+    return load_table(TranslationRecipe, path)
+
+
+def record_results(settings: TranslationRunSettings, results: dict[str, Any]) -> None:
+    """Writes what a run gave beside its recipe.
+
+    Raises:
+        ValueError: If the run was not made by the recipe as it stands.
+    """
+    name = settings.recipe_name
+    if load_translation_recipe(name) != settings.recipe:
+        raise ValueError(f"The run's settings differ from the recipe {name!r}, so its figures are not recorded there.")
+    path = translation_recipe_folder() / "results" / f"{name}.json"
+    path.parent.mkdir(exist_ok=True)
+    write_atomically(path, (json.dumps(results, indent=2) + "\n").encode())

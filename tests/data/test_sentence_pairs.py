@@ -1,0 +1,207 @@
+import gzip
+
+import numpy as np
+import pytest
+
+import keras_tying as kt
+from keras_tying.data import PairBatches, SentencePairs, Subwords
+
+PAIRS = [
+    *[("a rose is a rose", "eine Rose ist eine Rose"), ("the house", "das Haus"), ("", "leer"), ("a  ", "   ")],
+    *[("two dogs run in the snow", "zwei Hunde rennen im Schnee"), ("snow", "Schnee"), ("snow " * 60, "x")],
+]
+
+
+@pytest.fixture(scope="module")
+def subwords():
+    return Subwords.learn([side for pair in PAIRS * 20 for side in pair], 60)
+
+
+@pytest.fixture(scope="module")
+def phrases():
+    rng = np.random.default_rng(0)
+    words = ["dog", "cat", "snow", "house", "rose", "run", "the", "a"]
+    return [(" ".join(rng.choice(words, rng.integers(1, 12))), " ".join(rng.choice(words, rng.integers(1, 12))))
+            for _ in range(300)]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def pairs(phrases):
+    subwords = Subwords.learn([side for pair in phrases for side in pair], 40)
+    return SentencePairs.encode(phrases, subwords, subwords)
+
+
+def test_subwords_give_back_the_sentence(subwords):
+    for source, target in PAIRS:
+        for sentence in (source, target):
+            assert subwords.decode(subwords.encode(sentence)) == " ".join(sentence.split())
+
+
+def test_sentences_are_closed_by_their_end(subwords):
+    assert subwords.encode("the house")[-1] == subwords.end_id
+    assert subwords.encode("").tolist() == [subwords.end_id]
+
+
+def test_characters_never_seen_are_unknown(subwords):
+    assert subwords.unknown_id in subwords.encode("漢")
+
+
+def test_saved_subwords_are_the_same(subwords, tmp_path):
+    subwords.save(tmp_path / "subwords.model")
+    again = Subwords.load(tmp_path / "subwords.model")
+    assert (again.sha256, again.words) == (subwords.sha256, subwords.words)
+
+
+def test_what_is_no_sentencepiece_model_is_named(tmp_path):
+    (tmp_path / "text").write_text("no model")
+    with pytest.raises(ValueError, match=r"text: This is not a sentencepiece model"):
+        Subwords.load(tmp_path / "text")
+
+
+def test_more_subwords_than_the_text_has_are_refused():
+    with pytest.raises(ValueError, match="5000 subwords cannot be learnt"):
+        Subwords.learn(["a rose"], 5000)
+
+
+def test_empty_and_long_pairs_are_left_out_and_counted(subwords):
+    found = SentencePairs.encode(PAIRS, subwords, subwords, longest=40)
+    assert (len(found), found.skipped, found.too_long) == (4, 2, 1)
+
+
+def test_a_text_without_pairs_is_refused(subwords):
+    with pytest.raises(ValueError, match="2 with an empty side"):
+        SentencePairs.encode([("", "a"), ("b", " ")], subwords, subwords)
+
+
+def test_a_batch_holds_the_word_before_each_word(subwords):
+    found = SentencePairs.encode(PAIRS[:2], subwords, subwords)
+    inputs, words, weights = found.batch(np.array([1, 0]))
+    for row, (source, target) in enumerate((PAIRS[1], PAIRS[0])):
+        ids = subwords.encode(target)
+        real = weights[row] > 0
+        np.testing.assert_array_equal(words[row][real], ids)
+        np.testing.assert_array_equal(inputs["target"][row][real], [-1, *ids[:-1]])
+        np.testing.assert_array_equal(inputs["source"][row][inputs["source"][row] >= 0], subwords.encode(source))
+
+
+def test_overlap_counts_each_subword_once(subwords):
+    found = SentencePairs.encode(PAIRS[:2], subwords, subwords)
+    source, target = (set(np.unique(side).tolist()) for side in (found.sources, found.targets))
+    assert found.overlap() == {
+        "only_source": len(source - target),
+        "only_target": len(target - source),
+        "both": len(source & target),
+    }
+
+
+@pytest.mark.parametrize("epoch", [0, 1])
+def test_every_pair_is_in_one_batch_of_an_epoch(pairs, epoch):
+    batches = PairBatches(pairs, 64, seed=1)
+    order = batches.order(epoch)
+    assert len(order) == len(batches)
+    assert sorted(np.concatenate(order).tolist()) == list(range(len(pairs)))
+
+
+def test_batches_hold_at_most_so_many_tokens(pairs):
+    for chosen in PairBatches(pairs, 64, seed=1).order(0):
+        inputs, _, _ = pairs.batch(chosen)
+        assert max(inputs["source"].size, inputs["target"].size) <= 64
+
+
+def test_targets_of_a_batch_are_of_like_length(pairs):
+    filled = [pairs.batch(chosen)[2].mean() for chosen in PairBatches(pairs, 64, seed=1).order(0)]
+    assert np.mean(filled) > 0.9
+
+
+def test_order_depends_on_seed_and_epoch_alone(pairs):
+    def order(seed, epoch):
+        return [chosen.tolist() for chosen in PairBatches(pairs, 64, seed).order(epoch)]
+
+    assert order(1, 0) == order(1, 0)
+    assert order(1, 0) != order(1, 1) != order(2, 1)
+
+
+def test_a_batch_too_small_for_a_sentence_is_refused(pairs):
+    with pytest.raises(ValueError, match="A batch of 3 tokens cannot hold"):
+        PairBatches(pairs, 3, seed=1)
+
+
+# Corpora
+
+
+def test_phrases_are_distinct_and_held_out():
+    corpus = kt.data.load_parallel("embedded")
+    seen = {split: set(corpus.pairs(split)) for split in kt.data.SPLITS}
+    sources = {split: {source for source, _ in pairs} for split, pairs in seen.items()}
+    assert len(seen["train"]) > 20_000
+    assert not sources["train"] & (sources["valid"] | sources["test"])
+    assert ("June 5", "5. Juni") in seen["train"] | seen["valid"] | seen["test"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"name": "europarl"}, "There is no parallel corpus 'europarl'"),
+        ({"name": "embedded", "target": "xx"}, "CLDR has no such language"),
+        ({"name": "embedded", "target": "en"}, "Received: 'en' twice"),
+        ({"name": "multi30k", "target": "cs", "data_dir": "."}, "Received: 'cs'"),
+    ],
+)
+def test_what_is_not_there_is_named(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        kt.data.load_parallel(**arguments)
+
+
+def write(path, lines):
+    content = "".join(f"{line}\n" for line in lines).encode()
+    path.write_bytes(gzip.compress(content) if path.suffix == ".gz" else content)
+    return path
+
+
+def test_several_files_are_read_one_after_another(tmp_path):
+    files = [write(tmp_path / name, [name, "x"]) for name in ("a.en", "a.de.gz", "b.en.gz", "b.de")]
+    corpus = kt.data.parallel_files({"train": [(files[0], files[1]), (files[2], files[3])]})
+    assert list(corpus.pairs("train")) == [("a.en", "a.de.gz"), ("x", "x"), ("b.en.gz", "b.de"), ("x", "x")]
+
+
+def test_files_of_different_length_are_refused_with_both_counts(tmp_path):
+    source, target = write(tmp_path / "a.en", ["a"] * 7), write(tmp_path / "a.de", ["a"] * 5)
+    with pytest.raises(ValueError, match=r"a\.de ends before line 6.*they have 5 and 7 lines"):
+        list(kt.data.parallel_files({"train": [(source, target)]}).pairs("train"))
+
+
+def test_bytes_that_are_no_utf8_are_named_by_line(tmp_path):
+    source = write(tmp_path / "a.en", ["a", "b"])
+    (tmp_path / "a.de").write_bytes(b"a\n\xff\n")
+    with pytest.raises(ValueError, match=r"a\.de, line 2: expected UTF-8, received byte 0xff"):
+        list(kt.data.parallel_files({"train": [(source, tmp_path / "a.de")]}).pairs("train"))
+
+
+def test_wmt_is_read_from_a_folder_and_tested_on_both_years(tmp_path):
+    for part in ("train", "newstest2013", "newstest2014", "newstest2015"):
+        write(tmp_path / f"{part}.en", [part])
+        write(tmp_path / f"{part}.de.gz", [part])
+    corpus = kt.data.load_parallel("wmt15", data_dir=tmp_path)
+    assert {split: next(corpus.pairs(split))[0] for split in corpus.splits} == {
+        "train": "train",
+        "valid": "newstest2013",
+        "test": "newstest2014",
+        "test_2015": "newstest2015",
+    }
+
+
+def test_wmt_without_its_files_says_which_are_expected(tmp_path):
+    with pytest.raises(ValueError, match=r"newstest2014\.en and newstest2014\.fr"):
+        kt.data.load_parallel("wmt14", target="fr")
+    with pytest.raises(FileNotFoundError, match=r"train\.en.*Expected train\.en and train\.fr"):
+        kt.data.load_parallel("wmt14", target="fr", data_dir=tmp_path)
+
+
+def test_filling_up_to_multiples_adds_no_weight(pairs):
+    chosen = np.arange(5)
+    (inputs, words, weights), (few, less, light) = pairs.batch(chosen, 8), pairs.batch(chosen)
+    assert all(size % 8 == 0 for array in (*inputs.values(), words, weights) for size in array.shape)
+    steps = less.shape[1]
+    np.testing.assert_array_equal(weights[:5, :steps], light)
+    np.testing.assert_array_equal(inputs["target"][:5, :steps][light > 0], few["target"][light > 0])
+    assert weights.sum() == light.sum()

@@ -1,0 +1,75 @@
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_tying.layers import GRU, gru, scan_tensorflow
+
+
+def sigmoid(x):
+    return 1 / (1 + np.exp(-x))
+
+
+def numpy_step(inputs, recurrent, state):
+    """The equations of the docstring, one by one."""
+    (xu, xr, xn), (hu, hr, hn) = np.split(inputs, 3), np.split(recurrent, 3)
+    update, reset = sigmoid(xu + hu), sigmoid(xr + hr)
+    return update * state + (1 - update) * np.tanh(xn + reset * hn)
+
+
+def trained_like(layer, rng):
+    """The layer with weights that leave no term small."""
+    layer.set_weights([rng.normal(size=w.shape) for w in layer.get_weights()])
+    return layer
+
+
+@pytest.mark.parametrize("go_backwards", [False, True])
+def test_states_follow_the_equations(rng, go_backwards):
+    layer = GRU(3, go_backwards=go_backwards)
+    inputs = rng.normal(size=(2, 5, 4)).astype("float32")
+    layer.build(inputs.shape)
+    kernel, recurrent, bias = trained_like(layer, rng).get_weights()
+    states = np.array(layer(inputs))
+    for row in range(2):
+        state = np.zeros(3)
+        for t in reversed(range(5)) if go_backwards else range(5):
+            state = numpy_step(inputs[row, t] @ kernel + bias, state @ recurrent, state)
+            np.testing.assert_allclose(states[row, t], state, atol=1e-5)
+
+
+@pytest.mark.parametrize("go_backwards", [False, True])
+def test_masked_steps_leave_the_state_as_it_is(rng, go_backwards):
+    layer = GRU(3, go_backwards=go_backwards)
+    inputs = rng.normal(size=(1, 5, 4)).astype("float32")
+    layer.build(inputs.shape)
+    trained_like(layer, rng)
+    mask = np.array([[True, True, True, False, False]])
+    np.testing.assert_allclose(layer(inputs, mask=mask)[:, :3], layer(inputs[:, :3]), atol=1e-6)
+
+
+@pytest.mark.parametrize("unrolled", [64, 2])
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("masked", [False, True])
+def test_fast_and_portable_recurrence_are_equal(rng, monkeypatch, unrolled, reverse, masked):
+    monkeypatch.setattr(scan_tensorflow, "UNROLLED_STEPS", unrolled)
+    projected, kernel = (tf.constant(rng.normal(size=shape), tf.float32) for shape in ((4, 6, 15), (5, 15)))
+    mask = rng.random((4, 6)) < 0.7 if masked else None
+    found = []
+    for sequence in (gru.gru_sequence, gru.plain_gru_sequence):
+        with tf.GradientTape() as tape:
+            tape.watch([projected, kernel])
+            states = sequence(projected, kernel, mask, reverse)
+            loss = tf.reduce_sum(tf.sin(states) * tf.range(5.0))
+        found.append([states, *tape.gradient(loss, [projected, kernel])])
+    for fast, portable in zip(*found, strict=True):
+        np.testing.assert_allclose(fast, portable, atol=2e-5)
+
+
+def test_has_one_bias(rng):
+    layer = GRU(7)
+    layer.build((None, None, 5))
+    assert layer.count_params() == 3 * 7 * (5 + 7 + 1)
+
+
+def test_units_must_be_positive():
+    with pytest.raises(ValueError, match="Received: units=0"):
+        GRU(0)

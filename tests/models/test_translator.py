@@ -1,0 +1,227 @@
+import itertools
+
+import keras
+import numpy as np
+import pytest
+
+import keras_tying as kt
+from keras_tying.models import beam_search, translating
+
+V, END = 4, 1
+BESIDES = 32_268_500  # parameters of the published model without embeddings and output bias
+
+
+def small(tying="three_way", size=V, **arguments):
+    return kt.zoo.dl4mt_small(size, size, tying, **{"embedding_size": 6, "units": 8, "dropout": 0.0, **arguments})
+
+
+@pytest.fixture
+def model(rng):
+    model = small()
+    model.set_weights([rng.normal(size=w.shape) for w in model.get_weights()])
+    return model
+
+
+@pytest.fixture
+def source(rng):
+    ids = rng.integers(0, V, (5, 6)).astype("int32")
+    ids[1, 3:] = ids[3, 1:] = -1
+    return ids
+
+
+@pytest.mark.parametrize(
+    ("tying", "source_vocab", "target_vocab", "embeddings"),
+    [
+        ("none", 87_000, 92_000, 500 * (87_000 + 92_000) + 501 * 92_000),
+        ("decoder", 87_000, 92_000, 500 * (87_000 + 92_000) + 92_000),
+        ("three_way", 94_000, 94_000, 501 * 94_000),
+        ("none", 83_000, 91_000, 500 * (83_000 + 91_000) + 501 * 91_000),
+    ],
+)
+def test_parameter_counts_are_those_of_the_published_models(tying, source_vocab, target_vocab, embeddings):
+    sizes = {"embedding_size": 500, "units": 1000}
+    model = kt.models.Translator(10, 10, tying, **sizes)
+    of_ten = {"none": 500 * 20 + 501 * 10, "decoder": 500 * 20 + 10, "three_way": 501 * 10}[tying]
+    assert model.count_params() - of_ten == BESIDES
+    assert BESIDES + embeddings == pytest.approx({87: {"none": 167.9e6, "decoder": 121.9e6}, 94: {"three_way": 79.4e6},
+        83: {"none": 164.9e6}}[source_vocab // 1000][tying], abs=0.05e6)  # fmt: skip
+
+
+@pytest.mark.parametrize(("tying", "number"), [("none", 3), ("decoder", 2), ("three_way", 1)])
+def test_tying_decides_how_many_embedding_matrices_there_are(tying, number):
+    model = small(tying, size=50)
+    assert sum(50 in v.shape and len(v.shape) == 2 for v in model.trainable_variables) == number
+    assert len(model.embedding_matrices()) == number
+
+
+def test_three_way_tying_sums_the_gradients_of_all_roles(source):
+    untied, tied = small("none"), small("three_way")
+    matrix = np.array(tied.embedding.embeddings)
+    tied.embedding.bias.assign(np.zeros(V))
+    for mine, theirs in zip((untied.forwards, untied.backwards, untied.first_state, untied.decoder, *untied.readouts),
+        (tied.forwards, tied.backwards, tied.first_state, tied.decoder, *tied.readouts), strict=True):  # fmt: skip
+        mine.set_weights(theirs.get_weights())
+    untied.source_embedding.embeddings.assign(matrix)
+    untied.embedding.embeddings.assign(matrix)
+    untied.embedding.reverse_embeddings.assign(matrix.T)
+    inputs = {"source": source, "target": source[:, :3]}
+    found = {}
+    for model in (untied, tied):
+        before = [np.array(v) for v in model.trainable_variables]
+        model.compile(keras.optimizers.SGD(1.0))
+        model.train_on_batch(inputs, np.zeros((5, 3), "int32"))
+        found[model.tying] = [b - np.array(v) for b, v in zip(before, model.trainable_variables, strict=True)]
+    roles = [g if g.shape[0] == V else g.T for g in found["none"] if g.shape in ((V, 6), (6, V))]
+    (total,) = (g for g in found["three_way"] if g.shape == (V, 6))
+    assert len(roles) == 3
+    np.testing.assert_allclose(total, sum(roles), atol=1e-4)
+
+
+def test_filling_up_changes_nothing(model, source):
+    target = np.array([[-1, 2, 3], [-1, 2, -1]], "int32")
+    words = np.array([[2, 3, 1], [2, 1, -1]], "int32")
+    together = model.score({"source": source[:2], "target": target}, words)
+    alone = model.score({"source": source[1:2, :3], "target": target[1:, :2]}, words[1:, :2])
+    np.testing.assert_allclose(together[1, :2], alone[0], atol=1e-5)
+    assert together[1, 2] == 0
+
+
+def test_scores_are_log_probabilities_of_the_logits(model, source):
+    inputs = {"source": source, "target": np.full((5, 1), -1)}
+    logits = np.array(model(inputs), float)[:, 0]
+    expected = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
+    for word in range(V):
+        np.testing.assert_allclose(model.score(inputs, np.full((5, 1), word))[:, 0], expected[:, word], atol=1e-4)
+
+
+def test_ids_outside_the_vocabulary_are_named(model):
+    with pytest.raises(ValueError, match=rf"\[0, {V}\)\. Received: 9"):
+        model.translate(np.array([[9, 1]]), END)
+
+
+def test_three_way_tying_needs_one_vocabulary():
+    with pytest.raises(ValueError, match="source_vocabulary_size=4, target_vocabulary_size=5"):
+        kt.models.Translator(4, 5, "three_way")
+
+
+@pytest.mark.parametrize("arguments", [{"tying": "both"}, {"dropout": 1.0}])
+def test_arguments_outside_their_range_are_named(arguments):
+    (name, value), *_ = arguments.items()
+    with pytest.raises(ValueError, match=f"Received: {name}={value!r}"):
+        kt.models.Translator(4, 4, **arguments)
+
+
+def test_saved_model_translates_alike(model, source, tmp_path):
+    model.save(tmp_path / "model.keras")
+    again = keras.saving.load_model(tmp_path / "model.keras")
+    assert again.get_config() == model.get_config()
+    np.testing.assert_array_equal(again.translate(source, END).words, model.translate(source, END).words)
+
+
+def test_trains_in_mixed_precision(source):
+    model = small(dtype="mixed_bfloat16")
+    model.compile(keras.optimizers.Adam(0.01))
+    losses = [model.train_on_batch({"source": source, "target": source}, np.maximum(source, 0)) for _ in range(3)]
+    assert np.all(np.isfinite(losses))
+
+
+# Translations
+
+
+def greedy(model, source, limit):
+    """Word by word from the model's logits, with nothing of the search."""
+    words = []
+    while len(words) < limit and END not in words:
+        target = np.array([[-1, *words]])
+        words.append(int(np.argmax(model({"source": source, "target": target})[0, -1])))
+    return words
+
+
+def test_a_beam_of_one_is_greedy(model, source):
+    found = model.translate(source, END, beam_size=1, longest=6).words[:, 0]
+    for row in range(len(source)):
+        assert [w for w in found[row] if w >= 0] == greedy(model, source[row : row + 1], 6)
+
+
+@pytest.mark.parametrize("length_penalty", [0.0, 1.0])
+def test_a_wide_beam_finds_the_best_of_all_sequences(model, source, length_penalty):
+    """All sequences of at most three words; those of three need no end."""
+    whole = [[*body, END] for n in range(3) for body in itertools.product([0, 2, 3], repeat=n)]
+    cut = [list(body) for body in itertools.product([0, 2, 3], repeat=3)]
+    sequences = whole + cut
+    best = []
+    for row in range(len(source)):
+        scores = []
+        for sequence in sequences:
+            inputs = {"source": source[row : row + 1], "target": np.array([[-1, *sequence[:-1]]])}
+            total = model.score(inputs, np.array([sequence])).sum()
+            scores.append(total / len(sequence) ** length_penalty)
+        order = np.argsort(scores)[::-1]
+        best.append([(sequences[i], scores[i]) for i in order[:2]])
+    found = model.translate(source, END, beam_size=64, n_best=2, length_penalty=length_penalty, longest=3)
+    for row, expected in enumerate(best):
+        for n, (sequence, score) in enumerate(expected):
+            assert [w for w in found.words[row, n] if w >= 0] == sequence
+            np.testing.assert_allclose(found.scores[row, n], score, atol=1e-4)
+
+
+@pytest.mark.parametrize("beam_size", [1, 3])
+def test_sentences_are_translated_together_as_alone(model, source, beam_size):
+    together = model.translate(source, END, beam_size)
+    for row in range(len(source)):
+        alone = model.translate(source[row : row + 1, : (source[row] >= 0).sum()], END, beam_size)
+        length = alone.words.shape[2]
+        np.testing.assert_array_equal(together.words[row, :, :length], alone.words[0])
+        assert np.all(together.words[row, :, length:] == -1)
+
+
+@pytest.mark.parametrize("beam_size", [1, 3])
+def test_search_in_the_graph_equals_the_portable_one(model, source, beam_size):
+    found = model.translate(source, END, beam_size, n_best=beam_size)
+    limits = translating.word_limits(source)
+    words, scores = beam_search.search_in_halves(model, source, limits, beam_size, 1.0, END)
+    np.testing.assert_array_equal(found.words, words)
+    np.testing.assert_allclose(found.scores, scores, atol=1e-5)
+
+
+def test_finished_sentences_leave_the_batch(model, source, monkeypatch):
+    rows = []
+    advance = beam_search.advance
+
+    def counted(model, end_id, step, beam, draw=None):
+        rows.append(beam.scores.shape[0])
+        return advance(model, end_id, step, beam, draw)
+
+    monkeypatch.setattr(beam_search, "advance", counted)
+    monkeypatch.setattr(beam_search, "compile_function", lambda model, function: function)
+    limits = np.array([1, 1, 1, 4, 9], "int32")
+    beam_search.search_in_halves(model, source, limits, 1, 1.0, END)
+    assert rows[0] == 8  # five, filled up
+    assert rows[-1] <= 2
+
+
+def test_drawn_translations_follow_the_models_probabilities(model, source):
+    one = np.repeat(source[:1], 4000, axis=0)
+    words = model.sample(one, END, longest=1, seed=3).words[:, 0, 0]
+    expected = np.exp([model.score({"source": source[:1], "target": [[-1]]}, [[w]])[0, 0] for w in range(V)])
+    np.testing.assert_allclose(np.bincount(words, minlength=V) / 4000, expected, atol=0.03)
+
+
+def test_a_seed_repeats_what_was_drawn(model, source):
+    first, second, other = (model.sample(source, END, number=3, seed=seed).words for seed in (1, 1, 2))
+    np.testing.assert_array_equal(first, second)
+    assert not np.array_equal(first, other)
+
+
+def test_temperature_zero_draws_the_greedy_translation(model, source):
+    drawn = model.sample(source, END, temperature=0.0, seed=1).words[:, 0]
+    np.testing.assert_array_equal(drawn, model.translate(source, END, beam_size=1).words[:, 0])
+
+
+def test_more_translations_than_the_beam_are_refused(model, source):
+    with pytest.raises(ValueError, match="beam_size=2, n_best=3"):
+        model.translate(source, END, beam_size=2, n_best=3)
+
+
+def test_no_sentences_give_no_translations(model):
+    assert model.translate(np.zeros((0, 3), "int32"), END).words.shape[0] == 0

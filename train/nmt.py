@@ -1,0 +1,370 @@
+"""Trains a translation model, or resumes a run.
+
+python train/nmt.py                                                     phrases from CLDR, minutes
+python train/nmt.py --recipe multi30k_en_de_three_way --data-dir DIR    Multi30k
+python train/nmt.py --source A.en --target A.de --valid V.en V.de --test T.en T.de     any UTF-8 text
+python train/nmt.py --resume runs/NAME
+python train/nmt.py --evaluate runs/NAME                                BLEU and chrF by sacrebleu, perplexity
+python train/nmt.py --translate runs/NAME < in > out                    one sentence a line
+python train/nmt.py --translate runs/NAME --attention plot.png < in     and what the first one attends to
+python train/nmt.py --overlap [--recipe NAME --data-dir DIR]            subwords that the languages share
+
+Text has a sentence a line and may be gzipped; --source and --target take several files.
+"""
+
+import argparse
+import json
+import logging
+import os
+import sys
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import BinaryIO
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # TensorFlow's warnings, without its remarks
+
+import keras
+
+from keras_tying import data, zoo
+from keras_tying.files import write_atomically
+from keras_tying.metrics import translation_scores
+from keras_tying.tables import dump_table, load_table
+from keras_tying.training import CAN_BE_RESUMED, Checkpoints, Run, TrainingDiverged, TrainingInterrupted, environment
+from keras_tying.training.attention_pictures import attention_figure
+from keras_tying.training.translation import train_translator
+from keras_tying.training.translation_evaluation import pair_perplexity, translate_sentences
+from keras_tying.training.translation_recipes import (
+    TranslationRecipe,
+    TranslationRunSettings,
+    load_translation_recipe,
+    open_parallel,
+    record_results,
+    translation_recipe_folder,
+)
+
+LINES_AT_ONCE = 1000
+"""Sentences of standard input that are translated together."""
+
+
+def main() -> int:
+    arguments = parse_arguments()
+    logging.basicConfig(level=logging.WARNING, format="%(levelname)s: %(message)s")
+    try:
+        if arguments.evaluate:
+            return evaluate(Run.open(arguments.evaluate), arguments.beam)
+        if arguments.translate:
+            return translate(Run.open(arguments.translate), arguments.beam, arguments.attention)
+        if arguments.overlap:
+            return overlap(arguments)
+        run, settings = resumed(arguments) if arguments.resume else started(arguments)
+        return train(run, settings, arguments)
+    except (ValueError, OSError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+
+
+def parse_arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    mode = parser.add_mutually_exclusive_group()
+    mode.add_argument("--recipe", default="embedded_en_de", help="name of a recipe, or a TOML file")
+    mode.add_argument("--resume", metavar="RUN", help="continue a stopped run")
+    mode.add_argument("--evaluate", metavar="RUN", help="print BLEU, chrF and perplexity of a trained run")
+    mode.add_argument("--translate", metavar="RUN", help="translate the lines of standard input")
+    parser.add_argument("--attention", type=Path, metavar="PNG", help="with --translate: draw the first sentence's")
+    parser.add_argument("--overlap", action="store_true", help="print which subwords the languages share, and stop")
+    parser.add_argument("--beam", type=int, default=5, help="hypotheses a sentence when translating; 1 is greedy")
+    parser.add_argument("--data-dir", type=Path, help="folder with the corpus's files, instead of a download")
+    parser.add_argument("--source", type=Path, nargs="+", metavar="FILE", help="text to train on, to translate from")
+    parser.add_argument("--target", type=Path, nargs="+", metavar="FILE", help="the same text, translated")
+    for split in data.SPLITS[1:]:
+        parser.add_argument(f"--{split}", type=Path, nargs=2, metavar=("SOURCE", "TARGET"), help=f"text to {split} on")
+    parser.add_argument("--subwords", type=Path, metavar="MODEL", help="a sentencepiece model, instead of a new one")
+    parser.add_argument("--tying", choices=("none", "decoder", "three_way"), help="instead of the recipe's")
+    parser.add_argument("--run", type=Path, help="folder of the run; default: runs/RECIPE")
+    parser.add_argument("--epochs", type=int, help="instead of the recipe's number")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--record", action="store_true", help="write the figures beside the recipes")
+    parser.add_argument("--checkpoint-minutes", type=float, default=5.0, help="time between checkpoints")
+    return parser.parse_args()
+
+
+# A run from its arguments, or from its folder
+
+
+def started(arguments: argparse.Namespace) -> tuple[Run, TranslationRunSettings]:
+    recipe = with_overrides(load_translation_recipe(arguments.recipe), arguments)
+    files = given_files(arguments)
+    data_dir = None if arguments.data_dir is None else str(arguments.data_dir.resolve())
+    corpus = open_parallel(recipe.data, files, data_dir)
+    subwords = open_or_learn(arguments, recipe, corpus)
+    settings = TranslationRunSettings(
+        recipe=recipe,
+        recipe_name=arguments.recipe,
+        seed=arguments.seed,
+        data_dir=data_dir,
+        files=files,
+        subwords_sha256=subwords.sha256,
+        command=reproducing_command(arguments),
+    )
+    run = Run.create(arguments.run or Path("runs") / Path(arguments.recipe).stem, dump_table(settings))
+    subwords.save(run.subwords)
+    return run, settings
+
+
+def resumed(arguments: argparse.Namespace) -> tuple[Run, TranslationRunSettings]:
+    run = Run.open(arguments.resume)
+    return run, load_table(TranslationRunSettings, run.config)
+
+
+def with_overrides(recipe: TranslationRecipe, arguments: argparse.Namespace) -> TranslationRecipe:
+    changes = {}
+    if arguments.epochs is not None:
+        changes["optimisation"] = recipe.optimisation.model_copy(update={"epochs": arguments.epochs})
+    if arguments.tying is not None:
+        own = {**recipe.model.arguments, "tying": arguments.tying}
+        changes["model"] = recipe.model.model_copy(update={"arguments": own})
+    if given_files(arguments):
+        changes["data"] = recipe.data.model_copy(update={"corpus": "files"})
+    return recipe.model_copy(update=changes)
+
+
+def given_files(arguments: argparse.Namespace) -> dict[str, list[list[str]]] | None:
+    sides = arguments.source, arguments.target
+    if not any(sides):
+        return None
+    if not all((*sides, arguments.valid, arguments.test)):
+        raise ValueError("A text of one's own needs --source, --target, --valid and --test. See --help.")
+    if len(sides[0]) != len(sides[1]):
+        raise ValueError(
+            "--source and --target need as many files each, one the translation of the other. "
+            f"Received: {len(sides[0])} and {len(sides[1])}"
+        )
+    splits = dict(zip(data.SPLITS, (list(zip(*sides, strict=True)), [arguments.valid], [arguments.test]), strict=True))
+    return {split: [[str(file.resolve()) for file in pair] for pair in pairs] for split, pairs in splits.items()}
+
+
+def reproducing_command(arguments: argparse.Namespace) -> str:
+    """The command that gives the same figures elsewhere: paths of this machine are left out."""
+    command = f"python train/nmt.py --recipe {arguments.recipe} --seed {arguments.seed}"
+    for name in ("tying", "epochs"):
+        value = getattr(arguments, name)
+        command += "" if value is None else f" --{name} {value}"
+    if given_files(arguments):
+        command += " --source SOURCE --target TARGET --valid SOURCE TARGET --test SOURCE TARGET"
+    command += " --subwords MODEL" if arguments.subwords else ""
+    return command + (" --data-dir DIR" if arguments.data_dir else "")
+
+
+# What a run works with
+
+
+def open_or_learn(
+    arguments: argparse.Namespace, recipe: TranslationRecipe, corpus: data.ParallelCorpus
+) -> data.Subwords:
+    if arguments.subwords:
+        return data.Subwords.load(arguments.subwords)
+    return data.Subwords.learn(data.sentences_of(corpus.pairs("train")), recipe.data.subwords)
+
+
+def open_subwords(run: Run, settings: TranslationRunSettings) -> data.Subwords:
+    subwords = data.Subwords.load(run.subwords)
+    if subwords.sha256 != settings.subwords_sha256:
+        raise ValueError(
+            f"{run.subwords} is not the sentencepiece model this run was made with: expected SHA-256 "
+            f"{settings.subwords_sha256}, received {subwords.sha256}. Put the file back."
+        )
+    return subwords
+
+
+def build_model(recipe: TranslationRecipe, subwords: data.Subwords, **changes) -> keras.Model:
+    size = len(subwords)
+    arguments = {**recipe.model.arguments, **changes}
+    return zoo.create_model(recipe.model.name, source_vocab=size, target_vocab=size, **arguments)
+
+
+# The things it does
+
+
+def train(run: Run, settings: TranslationRunSettings, arguments: argparse.Namespace) -> int:
+    recipe = settings.recipe
+    corpus = settings.corpus()
+    subwords = open_subwords(run, settings)
+    longest = {"train": recipe.data.longest}
+    pairs = {
+        split: data.SentencePairs.encode(corpus.pairs(split), subwords, subwords, longest.get(split))
+        for split in corpus.splits
+    }
+    keras.utils.set_random_seed(settings.seed)
+    model = build_model(recipe, subwords)
+    print_head(run, recipe, model, subwords, pairs)
+    try:
+        progress = train_translator(
+            model,
+            pairs["train"],
+            list(corpus.pairs("valid")),
+            subwords,
+            recipe.optimisation,
+            run,
+            settings.seed,
+            arguments.checkpoint_minutes,
+        )
+    except TrainingInterrupted as stop:
+        print(f"\n{stop} Continue with: python train/nmt.py --resume {run.folder}")
+        return CAN_BE_RESUMED
+    except TrainingDiverged as failure:
+        print(f"error: {failure}", file=sys.stderr)
+        return 1
+    model.save(run.model)
+    if keras.backend.backend() == "tensorflow":
+        from keras_tying.export import export_translator
+
+        export_translator(model, subwords, run.saved_model)
+    results = {**measure(model, corpus, pairs, subwords), **record(settings, model, pairs, progress)}
+    run.write_results(results)
+    if arguments.record:
+        record_results(settings, results)
+    print(
+        f"test BLEU {results['test_bleu']:.2f}, chrF {results['test_chrf']:.2f}, perplexity "
+        f"{results['test_perplexity']:.2f}, {results['wall_time_seconds'] / 60:.1f} minutes\n"
+        f"SavedModel      {run.saved_model}\n"
+        f"TensorBoard     tensorboard --logdir {run.tensorboard}\n"
+        f"everything      {run.folder}"
+    )
+    return 0
+
+
+def evaluate(run: Run, beam: int) -> int:
+    settings, model, subwords = trained(run)
+    corpus = settings.corpus()
+    pairs = {
+        split: data.SentencePairs.encode(corpus.pairs(split), subwords, subwords)
+        for split in corpus.splits
+        if split != "train"
+    }
+    for name, figure in measure(model, corpus, pairs, subwords, beam).items():
+        print(f"{name:22}  {figure if isinstance(figure, str) else format(figure, '.2f')}")
+    return 0
+
+
+def translate(run: Run, beam: int, picture: Path | None) -> int:
+    _, model, subwords = trained(run)
+    for chunk in chunks(sys.stdin.buffer):
+        translations = translate_sentences(model, subwords, chunk, beam)
+        print(*translations, sep="\n", flush=True)
+        if picture is not None:
+            attention_figure(model, subwords, chunk[0], translations[0]).savefig(picture, dpi=150)
+            picture = None
+    return 0
+
+
+def chunks(file: BinaryIO) -> Iterator[list[str]]:
+    """Lines of UTF-8 text, some at a time."""
+    number = 0
+    while chunk := list(islice(file, LINES_AT_ONCE)):
+        lines = []
+        for line in chunk:
+            number += 1
+            try:
+                lines.append(line.decode("utf-8").rstrip("\r\n"))
+            except UnicodeDecodeError as error:
+                raise ValueError(
+                    f"Standard input, line {number}: expected UTF-8, received byte {line[error.start]:#04x}."
+                ) from None
+        yield lines
+
+
+def overlap(arguments: argparse.Namespace) -> int:
+    recipe = with_overrides(load_translation_recipe(arguments.recipe), arguments)
+    corpus = open_parallel(recipe.data, given_files(arguments), arguments.data_dir)
+    subwords = open_or_learn(arguments, recipe, corpus)
+    counts = data.SentencePairs.encode(corpus.pairs("train"), subwords, subwords).overlap()
+    results = {
+        "corpus": recipe.data.corpus,
+        "source": recipe.data.source,
+        "target": recipe.data.target,
+        "subwords": len(subwords),
+        **counts,
+        **environment(),
+        "command": reproducing_command(arguments) + " --overlap",
+    }
+    source, target = recipe.data.source.upper(), recipe.data.target.upper()
+    print(f"Subwords only in {source}  {counts['only_source']:>8,}")
+    print(f"Subwords only in {target}  {counts['only_target']:>8,}")
+    print(f"Subwords in both     {counts['both']:>8,}")
+    if arguments.record:
+        path = translation_recipe_folder() / "results" / f"overlap_{recipe.data.corpus}_{source}_{target}.json".lower()
+        path.parent.mkdir(exist_ok=True)
+        write_atomically(path, (json.dumps(results, indent=2) + "\n").encode())
+    return 0
+
+
+def trained(run: Run) -> tuple[TranslationRunSettings, keras.Model, data.Subwords]:
+    settings = load_table(TranslationRunSettings, run.config)
+    if not run.model.exists():
+        raise FileNotFoundError(f"{run.folder} has no trained model yet. Finish it with --resume {run.folder}")
+    return settings, keras.saving.load_model(run.model), open_subwords(run, settings)
+
+
+def measure(
+    model: keras.Model,
+    corpus: data.ParallelCorpus,
+    pairs: dict[str, data.SentencePairs],
+    subwords: data.Subwords,
+    beam: int = 5,
+) -> dict:
+    """BLEU, chrF and perplexity of validation and test."""
+    figures = {}
+    for split in corpus.splits:
+        if split == "train":
+            continue
+        sources, references = zip(*corpus.pairs(split), strict=True)
+        scores = translation_scores(translate_sentences(model, subwords, sources, beam), references)
+        figures |= {f"{split}_perplexity": pair_perplexity(model, pairs[split])}
+        figures |= {f"{split}_{name}": score for name, score in scores.items()}
+    return {**figures, "beam": beam}
+
+
+def record(
+    settings: TranslationRunSettings, model: keras.Model, pairs: dict[str, data.SentencePairs], progress: Checkpoints
+) -> dict:
+    words = len(pairs["train"].targets) * len(progress.history)
+    return {
+        "parameters": model.count_params(),
+        "seed": settings.seed,
+        "epochs": len(progress.history),
+        "wall_time_seconds": round(progress.seconds, 1),
+        "words_per_second": round(words / progress.seconds, 1),
+        **environment(),
+        "command": settings.command,
+        "history": progress.history,
+    }
+
+
+def print_head(
+    run: Run,
+    recipe: TranslationRecipe,
+    model: keras.Model,
+    subwords: data.Subwords,
+    pairs: dict[str, data.SentencePairs],
+) -> None:
+    untied = build_model(recipe, subwords, tying="none").count_params()
+    shared = pairs["train"].overlap()
+    print(
+        f"{recipe.title}\n"
+        f"run         {run.folder}\n"
+        f"parameters  {model.count_params():,} (untied: {untied:,})\n"
+        f"vocabulary  {len(subwords):,} subwords; in the training text {shared['only_source']:,} of the source alone, "
+        f"{shared['only_target']:,} of the target alone, {shared['both']:,} of both\n"
+        + "".join(
+            f"{split:10}  {len(each):,} pairs, {len(each.sources):,} source and {len(each.targets):,} target subwords; "
+            f"left out: {each.skipped} empty, {each.too_long} too long\n"
+            for split, each in pairs.items()
+        ),
+        end="",
+        flush=True,
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())
