@@ -17,7 +17,7 @@ from keras_tying import data
 from keras_tying.files import write_atomically
 from keras_tying.study.curves import draw_validation, read_history
 from keras_tying.study.next_words import next_words_table
-from keras_tying.training import Run
+from keras_tying.training import Run, run_command
 
 PHRASES = [
     "information international said it believes that the complaints filed in + federal",
@@ -30,11 +30,7 @@ PHRASES = [
 
 def main() -> int:
     arguments = parse_arguments()
-    try:
-        return arguments.command(arguments)
-    except (ValueError, OSError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
+    return run_command(lambda: arguments.command(arguments))
 
 
 def parse_arguments() -> argparse.Namespace:

@@ -16,7 +16,7 @@ from keras_tying.data.similarity import load_similarity_sets, read_similarity_se
 from keras_tying.files import write_atomically
 from keras_tying.study import draw, measure_embeddings, page, read_embeddings, table
 from keras_tying.study.results import write_results
-from keras_tying.training import environment
+from keras_tying.training import environment, run_command
 from keras_tying.zoo.recipes import recipe_folder
 
 QUERIES = ["company", "man", "money", "said", "good", "city"]
@@ -24,11 +24,7 @@ QUERIES = ["company", "man", "money", "said", "good", "city"]
 
 def main() -> int:
     arguments = parse_arguments()
-    try:
-        return study(arguments)
-    except (ValueError, OSError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
+    return run_command(lambda: study(arguments))
 
 
 def parse_arguments() -> argparse.Namespace:

@@ -8,7 +8,6 @@ python train/lm.py --evaluate runs/NAME                                 exact; -
 """
 
 import argparse
-import logging
 import os
 import sys
 from pathlib import Path
@@ -20,14 +19,12 @@ import keras
 from keras_tying import data, zoo
 from keras_tying.tables import dump_table, load_table
 from keras_tying.training import (
-    CAN_BE_RESUMED,
     Checkpoints,
     Run,
     Schedule,
-    TrainingDiverged,
-    TrainingInterrupted,
     environment,
     mc_perplexity,
+    run_command,
     stream_perplexity,
     train_language_model,
 )
@@ -36,15 +33,14 @@ from keras_tying.zoo import cards, recipes
 
 def main() -> int:
     arguments = parse_arguments()
-    logging.basicConfig(level=logging.WARNING, format="%(levelname)s: %(message)s")
-    try:
-        if arguments.evaluate:
-            return evaluate(Run.open(arguments.evaluate), arguments.mc_passes)
-        run, settings = resumed(arguments) if arguments.resume else started(arguments)
-        return train(run, settings, arguments)
-    except (ValueError, OSError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
+    return run_command(lambda: work(arguments), "Continue with: python train/lm.py --resume {run}")
+
+
+def work(arguments: argparse.Namespace) -> int:
+    if arguments.evaluate:
+        return evaluate(Run.open(arguments.evaluate), arguments.mc_passes)
+    run, settings = resumed(arguments) if arguments.resume else started(arguments)
+    return train(run, settings, arguments)
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -151,16 +147,9 @@ def train(run: Run, settings: recipes.RunSettings, arguments: argparse.Namespace
     model = build_model(recipe, vocabulary)
     schedule = Schedule(**recipe.optimisation.model_dump())
     print_head(run, recipe, model, vocabulary, ids)
-    try:
-        progress = train_language_model(
-            model, ids["train"], ids["valid"], vocabulary, schedule, run, arguments.checkpoint_minutes
-        )
-    except TrainingInterrupted as stop:
-        print(f"\n{stop} Continue with: python train/lm.py --resume {run.folder}")
-        return CAN_BE_RESUMED
-    except TrainingDiverged as failure:
-        print(f"error: {failure}", file=sys.stderr)
-        return 1
+    progress = train_language_model(
+        model, ids["train"], ids["valid"], vocabulary, schedule, run, arguments.checkpoint_minutes
+    )
     model.save(run.model)
     if keras.backend.backend() == "tensorflow":
         from keras_tying.export import export_language_model

@@ -14,7 +14,6 @@ Text has a sentence a line and may be gzipped; --source and --target take severa
 
 import argparse
 import json
-import logging
 import os
 import sys
 from collections.abc import Iterator
@@ -30,7 +29,7 @@ from keras_tying import data, zoo
 from keras_tying.files import write_atomically
 from keras_tying.metrics import translation_scores
 from keras_tying.tables import dump_table, load_table
-from keras_tying.training import CAN_BE_RESUMED, Checkpoints, Run, TrainingDiverged, TrainingInterrupted, environment
+from keras_tying.training import Checkpoints, Run, environment, run_command
 from keras_tying.training.attention_pictures import attention_figure
 from keras_tying.training.translation import train_translator
 from keras_tying.training.translation_evaluation import pair_perplexity, translate_sentences
@@ -49,19 +48,18 @@ LINES_AT_ONCE = 1000
 
 def main() -> int:
     arguments = parse_arguments()
-    logging.basicConfig(level=logging.WARNING, format="%(levelname)s: %(message)s")
-    try:
-        if arguments.evaluate:
-            return evaluate(Run.open(arguments.evaluate), arguments.beam)
-        if arguments.translate:
-            return translate(Run.open(arguments.translate), arguments.beam, arguments.attention)
-        if arguments.overlap:
-            return overlap(arguments)
-        run, settings = resumed(arguments) if arguments.resume else started(arguments)
-        return train(run, settings, arguments)
-    except (ValueError, OSError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
+    return run_command(lambda: work(arguments), "Continue with: python train/nmt.py --resume {run}")
+
+
+def work(arguments: argparse.Namespace) -> int:
+    if arguments.evaluate:
+        return evaluate(Run.open(arguments.evaluate), arguments.beam)
+    if arguments.translate:
+        return translate(Run.open(arguments.translate), arguments.beam, arguments.attention)
+    if arguments.overlap:
+        return overlap(arguments)
+    run, settings = resumed(arguments) if arguments.resume else started(arguments)
+    return train(run, settings, arguments)
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -198,23 +196,16 @@ def train(run: Run, settings: TranslationRunSettings, arguments: argparse.Namesp
     keras.utils.set_random_seed(settings.seed)
     model = build_model(recipe, subwords)
     print_head(run, recipe, model, subwords, pairs)
-    try:
-        progress = train_translator(
-            model,
-            pairs["train"],
-            list(corpus.pairs("valid")),
-            subwords,
-            recipe.optimisation,
-            run,
-            settings.seed,
-            arguments.checkpoint_minutes,
-        )
-    except TrainingInterrupted as stop:
-        print(f"\n{stop} Continue with: python train/nmt.py --resume {run.folder}")
-        return CAN_BE_RESUMED
-    except TrainingDiverged as failure:
-        print(f"error: {failure}", file=sys.stderr)
-        return 1
+    progress = train_translator(
+        model,
+        pairs["train"],
+        list(corpus.pairs("valid")),
+        subwords,
+        recipe.optimisation,
+        run,
+        settings.seed,
+        arguments.checkpoint_minutes,
+    )
     model.save(run.model)
     if keras.backend.backend() == "tensorflow":
         from keras_tying.export import export_translator

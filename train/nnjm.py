@@ -12,7 +12,6 @@ eflomal (pip install keras-tying[align]).
 """
 
 import argparse
-import logging
 import os
 import sys
 from pathlib import Path
@@ -23,7 +22,7 @@ import keras
 
 from keras_tying import data
 from keras_tying.study import joint_plots
-from keras_tying.training import CAN_BE_RESUMED, Run, TrainingDiverged, TrainingInterrupted
+from keras_tying.training import Run, run_command
 from keras_tying.training.joint_language_model import JointSchedule, sample_perplexity, train_joint_language_model
 from keras_tying.training.joint_runs import (
     JointData,
@@ -55,17 +54,16 @@ LONGEST_SENTENCE = 100
 
 def main() -> int:
     arguments = parser().parse_args()
-    logging.basicConfig(level=logging.WARNING, format="%(levelname)s: %(message)s")
-    try:
-        if arguments.evaluate:
-            return evaluate(open_joint_runs(arguments.evaluate))
-        if arguments.draw:
-            return draw(open_joint_runs(arguments.draw))
-        runs = open_joint_runs(arguments.resume) if arguments.resume else started(arguments)
-        return train(runs, arguments.checkpoint_minutes)
-    except (ValueError, OSError, ModuleNotFoundError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
+    return run_command(lambda: work(arguments), "Continue with: python train/nnjm.py --resume {run.parent}")
+
+
+def work(arguments: argparse.Namespace) -> int:
+    if arguments.evaluate:
+        return evaluate(open_joint_runs(arguments.evaluate))
+    if arguments.draw:
+        return draw(open_joint_runs(arguments.draw))
+    runs = open_joint_runs(arguments.resume) if arguments.resume else started(arguments)
+    return train(runs, arguments.checkpoint_minutes)
 
 
 def parser() -> argparse.ArgumentParser:
@@ -176,16 +174,9 @@ def train(runs: list[tuple[Run, JointRunSettings]], checkpoint_minutes: float) -
         settings.bootstrap_model(model, source, target)
         print_head(run, settings, model, samples)
         training, validation = samples["train"], samples["valid"]
-        try:
-            progress = train_joint_language_model(
-                model, training, validation, target, settings.schedule, run, settings.seed, checkpoint_minutes
-            )
-        except TrainingInterrupted as stop:
-            print(f"\n{stop} Continue with: python train/nnjm.py --resume {run.folder.parent}")
-            return CAN_BE_RESUMED
-        except TrainingDiverged as failure:
-            print(f"error: {failure}", file=sys.stderr)
-            return 1
+        progress = train_joint_language_model(
+            model, training, validation, target, settings.schedule, run, settings.seed, checkpoint_minutes
+        )
         model.save(run.model)
         if keras.backend.backend() == "tensorflow":
             from keras_tying.export import export_joint_language_model

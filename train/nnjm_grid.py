@@ -15,9 +15,9 @@ from pathlib import Path
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # TensorFlow's warnings, without its remarks
 
 from keras_tying.study.joint_page import draw_pictures, write_page
-from keras_tying.study.joint_study import load_study
+from keras_tying.study.joint_study import JointStudy, load_study
 from keras_tying.study.joint_training import train_grid
-from keras_tying.training import CAN_BE_RESUMED, TrainingDiverged, TrainingInterrupted
+from keras_tying.training import run_command
 
 
 def main() -> int:
@@ -33,17 +33,14 @@ def main() -> int:
         parser.error(f"unknown grids {sorted(unknown)}; known are {list(study.grids)}")
     if arguments.grids and arguments.data_dir is None:
         parser.error("training needs --data-dir")
-    try:
-        for grid in arguments.grids:
-            train_grid(
-                study, grid, arguments.data_dir, arguments.runs, seeds=arguments.seeds, main_only=arguments.main_only
-            )
-    except TrainingInterrupted as stop:
-        print(f"\n{stop} The same command goes on from there.")
-        return CAN_BE_RESUMED
-    except (ValueError, OSError, ModuleNotFoundError, TrainingDiverged) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1 if isinstance(error, TrainingDiverged) else 2
+    return run_command(lambda: work(study, arguments))
+
+
+def work(study: JointStudy, arguments: argparse.Namespace) -> int:
+    for grid in arguments.grids:
+        train_grid(
+            study, grid, arguments.data_dir, arguments.runs, seeds=arguments.seeds, main_only=arguments.main_only
+        )
     for path in [*draw_pictures(arguments.runs), write_page()]:
         print(path)
     return 0

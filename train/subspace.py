@@ -16,7 +16,7 @@ from keras_tying import data
 from keras_tying.files import write_atomically
 from keras_tying.study.curves import draw_subspace_distances
 from keras_tying.study.subspace import SubspaceSettings, sweep
-from keras_tying.training import TrainingDiverged, environment
+from keras_tying.training import environment, run_command
 from keras_tying.zoo.recipes import recipe_folder
 
 BETAS, TAUS = [0.0, 0.25, 0.5, 0.75, 1.0], [1.0, 2.0, 5.0, 10.0, 20.0]
@@ -24,11 +24,7 @@ BETAS, TAUS = [0.0, 0.25, 0.5, 0.75, 1.0], [1.0, 2.0, 5.0, 10.0, 20.0]
 
 def main() -> int:
     arguments = parse_arguments()
-    try:
-        return study(arguments)
-    except (ValueError, OSError, TrainingDiverged) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
+    return run_command(lambda: study(arguments))
 
 
 def parse_arguments() -> argparse.Namespace:

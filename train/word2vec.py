@@ -9,7 +9,6 @@ python train/word2vec.py --resume runs/NAME
 
 import argparse
 import dataclasses
-import logging
 import os
 import sys
 from collections.abc import Iterable
@@ -24,26 +23,23 @@ from keras_tying import data, zoo
 from keras_tying.data.skip_gram import check_enough_words
 from keras_tying.tables import dump_table, load_table
 from keras_tying.training import (
-    CAN_BE_RESUMED,
     Checkpoints,
     Run,
     SkipGramSettings,
-    TrainingDiverged,
-    TrainingInterrupted,
     environment,
+    run_command,
     train_skip_gram,
 )
 
 
 def main() -> int:
     arguments = parse_arguments()
-    logging.basicConfig(level=logging.WARNING, format="%(levelname)s: %(message)s")
-    try:
-        run, settings = resumed(arguments) if arguments.resume else started(arguments)
-        return train(run, settings, arguments.checkpoint_minutes)
-    except (ValueError, OSError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
+    return run_command(lambda: work(arguments), "Continue with: python train/word2vec.py --resume {run}")
+
+
+def work(arguments: argparse.Namespace) -> int:
+    run, settings = resumed(arguments) if arguments.resume else started(arguments)
+    return train(run, settings, arguments.checkpoint_minutes)
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -122,14 +118,7 @@ def train(run: Run, settings: SkipGramSettings, checkpoint_minutes: float) -> in
         f"text        {len(ids):,} tokens",
         flush=True,
     )
-    try:
-        progress = train_skip_gram(model, ids, vocabulary, settings, run, checkpoint_minutes)
-    except TrainingInterrupted as stop:
-        print(f"\n{stop} Continue with: python train/word2vec.py --resume {run.folder}")
-        return CAN_BE_RESUMED
-    except TrainingDiverged as failure:
-        print(f"error: {failure}", file=sys.stderr)
-        return 1
+    progress = train_skip_gram(model, ids, vocabulary, settings, run, checkpoint_minutes)
     model.save(run.model)
     run.write_results(measured(settings, ids, progress))
     written = write_vectors(run, model, vocabulary)

@@ -1,14 +1,14 @@
 """Training: schedules, checkpoints, callbacks, run folders."""
 
 from keras_tying.training.callbacks import TrainingDiverged
-from keras_tying.training.checkpointing import CAN_BE_RESUMED, Checkpoints, TrainingInterrupted
+from keras_tying.training.checkpointing import Checkpoints, TrainingInterrupted
+from keras_tying.training.command_line import run_command
 from keras_tying.training.evaluation import mc_perplexity, stream_perplexity
 from keras_tying.training.language_model import Schedule, train_language_model
 from keras_tying.training.runs import Run, environment
 from keras_tying.training.skip_gram import SkipGramSettings, train_skip_gram
 
 __all__ = [
-    "CAN_BE_RESUMED",
     "Checkpoints",
     "Run",
     "Schedule",
@@ -17,6 +17,7 @@ __all__ = [
     "TrainingInterrupted",
     "environment",
     "mc_perplexity",
+    "run_command",
     "stream_perplexity",
     "train_language_model",
     "train_skip_gram",

@@ -12,12 +12,17 @@ import numpy as np
 from keras_tying.training.callbacks import TrainingDiverged
 from keras_tying.training.checkpoints import Checkpoint, CheckpointStore, read_variables, write_variables
 
-CAN_BE_RESUMED = 75
-"""Exit code of a run that was asked to stop (EX_TEMPFAIL: try again later)."""
-
 
 class TrainingInterrupted(Exception):
-    """Training stopped on request, after a checkpoint."""
+    """Training stopped on request, after a checkpoint.
+
+    Attributes:
+        run: Folder of the run.
+    """
+
+    def __init__(self, message: str = "Stopped.", run: Path | None = None):
+        super().__init__(message)
+        self.run = run
 
 
 class Checkpoints(keras.callbacks.Callback):
@@ -109,7 +114,8 @@ class Checkpoints(keras.callbacks.Callback):
 
     def _stop(self, saved: Path) -> NoReturn:
         assert self._stop_signal is not None
-        raise TrainingInterrupted(f"Stopped by {self._stop_signal.name}; saved {saved.name}.")
+        run = self.store.folder.parent
+        raise TrainingInterrupted(f"Stopped by {self._stop_signal.name}; saved {saved.name}.", run)
 
     def _save(self) -> Path:
         self.seconds = self._earlier_seconds + time.monotonic() - self._started
