@@ -18,7 +18,7 @@ RECIPE = """
 title = "test"
 [model]
 name = "ptb_small"
-arguments = { tied = true, dropout = 0.2 }
+arguments = { tied = true, dropout = { words = 0.1, inputs = 0.2, hidden = 0.2, outputs = 0.2 } }
 [data]
 vocabulary_size = 200
 [optimisation]
@@ -111,8 +111,9 @@ def test_a_run_leaves_everything_in_its_folder(tmp_path, recipe, text_files, run
         "vocabulary.txt",
     }
     results = json.loads((run / "results.json").read_text())
-    evaluated = run_python("train/lm.py", "--evaluate", run).stdout
+    evaluated = run_python("train/lm.py", "--evaluate", run, "--mc-passes", "2").stdout
     assert f"{results['test_perplexity']:.2f}" in evaluated
+    assert evaluated.count("by the mean of 2 passes with dropout") == 2
 
     again = run_python("train/lm.py", "--recipe", recipe, *text_files, "--run", run, check=False)
     assert again.returncode == 2
