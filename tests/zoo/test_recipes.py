@@ -7,7 +7,7 @@ from keras_tying.zoo.registry import create_model
 
 
 def test_models_are_listed_by_pattern():
-    assert zoo.list_models("*small") == ["ptb_small"]
+    assert zoo.list_models("ptb_s*") == ["ptb_small"]
     assert set(zoo.list_models()) >= {"ptb_large", "ptb_medium", "ptb_small"}
 
 
