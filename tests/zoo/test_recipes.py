@@ -23,7 +23,10 @@ def test_every_recipe_names_a_model_that_builds(name):
     model = create_model(recipe.model.name, vocabulary_size=size, **recipe.model.arguments)
     published = recipe.published and recipe.published.parameters
     if published:
-        assert model.count_params() == pytest.approx(1e6 * float(published.removesuffix("M")), rel=0.03)
+        printed = published.removesuffix("M")
+        last_digit = 10.0 ** -len(printed.partition(".")[2])
+        # Half a unit of the last digit, and a little: the published 24M is 23.48 million, rounded twice.
+        assert abs(model.count_params() / 1e6 - float(printed)) < 0.53 * last_digit
     if recipe.measured:
         assert recipe.measured.parameters == model.count_params()
 
