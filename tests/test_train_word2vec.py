@@ -77,7 +77,7 @@ def test_an_interrupted_run_ends_bit_for_bit_like_an_undisturbed_one_and_is_stud
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["train/word2vec.py", "--train-file", "none"], "none. Check the name"),
+        (["train/word2vec.py", "--train-file", "none"], f"There is no file {REPOSITORY / 'none'}. Check the name"),
         (["train/word2vec.py", "--corpus", "text9"], "There is no corpus 'text9'"),
         (["train/word2vec.py", "--corpus", "text8", "--data-dir", "none"], "There is no folder"),
         (["train/word2vec.py", "--resume", "none"], "none is not a run"),

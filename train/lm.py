@@ -22,6 +22,7 @@ from keras_tying.training import (
     Checkpoints,
     Run,
     Schedule,
+    add_run_arguments,
     environment,
     mc_perplexity,
     run_command,
@@ -50,14 +51,9 @@ def parse_arguments() -> argparse.Namespace:
     mode.add_argument("--resume", metavar="RUN", help="continue a stopped run")
     mode.add_argument("--evaluate", metavar="RUN", help="print the exact perplexities of a trained run")
     parser.add_argument("--mc-passes", type=int, help="with --evaluate: also average so many passes with dropout")
-    parser.add_argument("--data-dir", type=Path, help="folder with the corpus's files, instead of a download")
+    add_run_arguments(parser)
     for split in data.SPLITS:
         parser.add_argument(f"--{split}-file", type=Path, help=f"UTF-8 text to {split} on, a sentence a line")
-    parser.add_argument("--run", type=Path, help="folder of the run; default: runs/RECIPE")
-    parser.add_argument("--epochs", type=int, help="instead of the recipe's number")
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--checkpoint-minutes", type=float, default=5.0, help="time between checkpoints")
-    parser.add_argument("--record", action="store_true", help="write the figures into the recipe's [measured]")
     return parser.parse_args()
 
 

@@ -29,7 +29,7 @@ from keras_tying import data, zoo
 from keras_tying.files import write_atomically
 from keras_tying.metrics import translation_scores
 from keras_tying.tables import dump_table, load_table
-from keras_tying.training import Checkpoints, Run, environment, run_command
+from keras_tying.training import Checkpoints, Run, add_run_arguments, environment, run_command
 from keras_tying.training.attention_pictures import attention_figure
 from keras_tying.training.translation import train_translator
 from keras_tying.training.translation_evaluation import pair_perplexity, translate_sentences
@@ -72,18 +72,13 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--attention", type=Path, metavar="PNG", help="with --translate: draw the first sentence's")
     parser.add_argument("--overlap", action="store_true", help="print which subwords the languages share, and stop")
     parser.add_argument("--beam", type=int, default=5, help="hypotheses a sentence when translating; 1 is greedy")
-    parser.add_argument("--data-dir", type=Path, help="folder with the corpus's files, instead of a download")
+    add_run_arguments(parser)
     parser.add_argument("--source", type=Path, nargs="+", metavar="FILE", help="text to train on, to translate from")
     parser.add_argument("--target", type=Path, nargs="+", metavar="FILE", help="the same text, translated")
     for split in data.SPLITS[1:]:
         parser.add_argument(f"--{split}", type=Path, nargs=2, metavar=("SOURCE", "TARGET"), help=f"text to {split} on")
     parser.add_argument("--subwords", type=Path, metavar="MODEL", help="a sentencepiece model, instead of a new one")
     parser.add_argument("--tying", choices=("none", "decoder", "three_way"), help="instead of the recipe's")
-    parser.add_argument("--run", type=Path, help="folder of the run; default: runs/RECIPE")
-    parser.add_argument("--epochs", type=int, help="instead of the recipe's number")
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--record", action="store_true", help="write the figures beside the recipes")
-    parser.add_argument("--checkpoint-minutes", type=float, default=5.0, help="time between checkpoints")
     return parser.parse_args()
 
 

@@ -2,7 +2,7 @@
 
 from keras_tying.training.callbacks import TrainingDiverged
 from keras_tying.training.checkpointing import Checkpoints, TrainingInterrupted
-from keras_tying.training.command_line import run_command
+from keras_tying.training.command_line import add_run_arguments, run_command
 from keras_tying.training.evaluation import mc_perplexity, stream_perplexity
 from keras_tying.training.language_model import Schedule, train_language_model
 from keras_tying.training.runs import Run, environment
@@ -15,6 +15,7 @@ __all__ = [
     "SkipGramSettings",
     "TrainingDiverged",
     "TrainingInterrupted",
+    "add_run_arguments",
     "environment",
     "mc_perplexity",
     "run_command",

@@ -1,15 +1,13 @@
 """Recipes of translation models, and the settings of their runs."""
 
-import json
 from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import Field
 
 from keras_tying.data import SPLITS, ParallelCorpus, load_parallel, parallel_files
-from keras_tying.files import write_atomically
-from keras_tying.tables import Table, load_table
-from keras_tying.zoo.recipes import Model, recipe_folder
+from keras_tying.tables import Table
+from keras_tying.zoo.recipes import Model, find_recipe, recipe_folder, write_results
 
 
 class TranslationData(Table):
@@ -87,13 +85,7 @@ def load_translation_recipe(name_or_path: str | Path) -> TranslationRecipe:
     Raises:
         ValueError: If there is no such recipe, or a key is unknown or has a value of the wrong type.
     """
-    path = Path(name_or_path)
-    if path.suffix != ".toml":
-        path = translation_recipe_folder() / f"{name_or_path}.toml"
-    if not path.is_file():
-        known = sorted(path.stem for path in translation_recipe_folder().glob("*.toml"))
-        raise ValueError(f"There is no recipe {str(name_or_path)!r}. Known: {known}, or a .toml file.")
-    return load_table(TranslationRecipe, path)
+    return find_recipe(TranslationRecipe, translation_recipe_folder(), name_or_path)
 
 
 def record_results(settings: TranslationRunSettings, results: dict[str, Any]) -> None:
@@ -105,6 +97,4 @@ def record_results(settings: TranslationRunSettings, results: dict[str, Any]) ->
     name = settings.recipe_name
     if load_translation_recipe(name) != settings.recipe:
         raise ValueError(f"The run's settings differ from the recipe {name!r}, so its figures are not recorded there.")
-    path = translation_recipe_folder() / "results" / f"{name}.json"
-    path.parent.mkdir(exist_ok=True)
-    write_atomically(path, (json.dumps(results, indent=2) + "\n").encode())
+    write_results(translation_recipe_folder(), name, results)

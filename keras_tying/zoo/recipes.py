@@ -11,7 +11,7 @@ import tomlkit
 from pydantic import Field
 
 from keras_tying.files import write_atomically
-from keras_tying.tables import Table, load_table
+from keras_tying.tables import Table, TableT, load_table
 
 
 class Data(Table):
@@ -129,12 +129,22 @@ def load_recipe(name_or_path: str | Path) -> Recipe:
     Raises:
         ValueError: If there is no such recipe, or a key is unknown or has a value of the wrong type.
     """
+    return find_recipe(Recipe, recipe_folder(), name_or_path)
+
+
+def find_recipe(kind: type[TableT], folder: Path, name_or_path: str | Path) -> TableT:
+    """Reads a recipe of some kind: one that `folder` has by name, or a TOML file from anywhere.
+
+    Raises:
+        ValueError: If there is no such recipe, or a key is unknown or has a value of the wrong type.
+    """
     path = Path(name_or_path)
     if path.suffix != ".toml":
-        path = recipe_folder() / f"{name_or_path}.toml"
+        path = folder / f"{name_or_path}.toml"
     if not path.is_file():
-        raise ValueError(f"There is no recipe {str(name_or_path)!r}. Known: {list_recipes()}, or a .toml file.")
-    return load_table(Recipe, path)
+        known = sorted(path.stem for path in folder.glob("*.toml"))
+        raise ValueError(f"There is no recipe {str(name_or_path)!r}. Known: {known}, or a .toml file.")
+    return load_table(kind, path)
 
 
 def record_measured(settings: RunSettings, results: dict[str, Any]) -> None:
@@ -160,6 +170,11 @@ def record_measured(settings: RunSettings, results: dict[str, Any]) -> None:
     document = tomlkit.parse(path.read_text(encoding="utf-8"))
     document["measured"] = measured.model_dump()
     write_atomically(path, tomlkit.dumps(document).encode())
-    curves = recipe_folder() / "results" / f"{name}.json"
-    curves.parent.mkdir(exist_ok=True)
-    write_atomically(curves, (json.dumps(results, indent=2) + "\n").encode())
+    write_results(recipe_folder(), name, results)
+
+
+def write_results(folder: Path, name: str, results: dict[str, Any]) -> None:
+    """Writes figures, and the curves that led to them, beside the recipes of a folder."""
+    path = folder / "results" / f"{name}.json"
+    path.parent.mkdir(exist_ok=True)
+    write_atomically(path, (json.dumps(results, indent=2) + "\n").encode())

@@ -177,7 +177,7 @@ def test_without_the_aligner_the_extra_is_named(write, tmp_path, monkeypatch):
 
 def test_real_bitext_has_a_source_word_for_every_target_word():
     folder = Path(__file__).parents[3] / "shared" / "data" / "nnjm-zh-en"
-    if not folder.is_dir():
+    if not folder.is_dir():  # real text that the repository may not hold
         pytest.skip("the Chinese-English bitext is not on this machine")
     _, samples = encode(Bitext(*(folder / f"tiny_tune.{end}" for end in ("zh", "en", "align"))))
     assert len(samples) == 13_894 + 585

@@ -7,12 +7,12 @@ from keras_tying.zoo.registry import create_model
 
 
 def test_models_are_listed_by_pattern():
-    assert zoo.list_models("ptb_s*") == ["ptb_small"]
+    assert zoo.list_models("*small") == ["dl4mt_small", "ptb_small", "vd_lstm_small"]
     assert set(zoo.list_models()) >= {"ptb_large", "ptb_medium", "ptb_small"}
 
 
 def test_unknown_model_names_the_known_ones():
-    with pytest.raises(ValueError, match=r"no model 'ptb_tiny' in the zoo. Known: \[.*'ptb_large'"):
+    with pytest.raises(ValueError, match=r"no model 'ptb_tiny' in the zoo. Known: \['dl4mt', .*'nnlm', 'ptb_large'"):
         create_model("ptb_tiny")
 
 
@@ -23,10 +23,9 @@ def test_every_recipe_names_a_model_that_builds(name):
     model = create_model(recipe.model.name, vocabulary_size=size, **recipe.model.arguments)
     published = recipe.published and recipe.published.parameters
     if published:
-        printed = published.removesuffix("M")
-        last_digit = 10.0 ** -len(printed.partition(".")[2])
-        # Half a unit of the last digit, and a little: the published 24M is 23.48 million, rounded twice.
-        assert abs(model.count_params() / 1e6 - float(printed)) < 0.53 * last_digit
+        millions = model.count_params() / 1e6
+        exact = {"rhn_tied": "23.5M"}.get(name, published)  # table 5 rounds the 23.5 of Zilly et al. up once more
+        assert exact in {f"{millions:.0f}M", f"{millions:.1f}M", f"{millions:.2f}M"}
     if recipe.measured:
         assert recipe.measured.parameters == model.count_params()
 
