@@ -4,7 +4,7 @@ import pytest
 from keras_tying.study.curves import draw_subspace_distances
 from keras_tying.study.subspace import SubspaceSettings, measure_distance, piece_of, sweep
 
-TINY = SubspaceSettings(words=600, units=8, batch_size=5, steps=10, learning_rate=0.01, epochs=12)
+TINY = SubspaceSettings(words=600, units=8, batch_size=5, steps=10, learning_rate=0.01, epochs=60)
 PNG = b"\x89PNG"
 
 
