@@ -6,11 +6,11 @@ import statistics
 import time
 from dataclasses import asdict, replace
 
-from benchmarks import contenders, translators
+from benchmarks import contenders, joint_models, translators
 from benchmarks.contenders import Size
 
 MEBIBYTE = 2**20
-CONTENDERS = contenders.CONTENDERS | translators.CONTENDERS
+CONTENDERS = contenders.CONTENDERS | translators.CONTENDERS | joint_models.CONTENDERS
 
 
 def compare(kind: str, size: Size, work: int, rounds: int, without: tuple[str, ...] = ()) -> dict:

@@ -24,6 +24,8 @@ TITLES = {
     "generation": "Drawing 20 texts side by side, words a second",
     "waiting": "Training with and without reading a text, words a second",
     "growth": "How the time of a training step grows",
+    "translation": "Translation: training, target words a second, and translating, sentences a second",
+    "joint_language_model": "Training NNJM, samples a second; its paper reports 1,500 on a GPU of 2014",
 }
 
 SHARES = {
@@ -67,19 +69,24 @@ def page(found: dict[str, dict]) -> list[str]:
 
 def speed_table(results: dict[str, dict]) -> list[str]:
     """Words a second of every contender, and what it is beside them in speed and memory."""
-    names = list(next(iter(results.values()))["words_per_second"])
+    names = list(rates(next(iter(results.values()))))
     others = [name for name in names if not name.startswith(OURS)]
     columns = [*names, *(f"speed beside {name}" for name in others), *(f"memory beside {name}" for name in others)]
     shares = {key: title for key, title in SHARES.items() if any(key in each for each in results.values())}
     columns += shares.values()
     lines = [_row("", *columns), _row("---", *["--:"] * len(columns))]
     for size, each in results.items():
-        cells = [f"{each['words_per_second'][name]:,.0f}" for name in names]
+        cells = [f"{rates(each)[name]:,.0f}" for name in names]
         cells += [f"{each['speed_ratio'][name]:.2f}" for name in others]
         cells += [f"{each['memory_ratio'][name]:.2f}" for name in others]
         cells += [f"{each[key]:.2f}" for key in shares]
         lines.append(_row(size, *cells))
     return lines
+
+
+def rates(measured: dict) -> dict[str, float]:
+    """Words, sentences or samples a second, whatever was counted, of every contender."""
+    return next(value for key, value in measured.items() if key.endswith("_per_second"))
 
 
 def growth_table(results: dict[str, dict]) -> list[str]:

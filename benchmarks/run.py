@@ -13,6 +13,7 @@ from importlib import metadata
 from pathlib import Path
 
 from benchmarks.contenders import Size
+from benchmarks.joint_models import JointSize
 from benchmarks.measure import compare, matrix_product_rate
 from benchmarks.translators import DecodingSize, TranslationSize
 from keras_tying.files import write_atomically
@@ -96,15 +97,27 @@ def _exponent(values: list[int], seconds: list[float]) -> float:
 
 
 def translation(rounds: int) -> dict:
-    """Target words a second of training a translator, and sentences a second of translating with a beam of 5."""
+    """Target words a second of training a translator, and sentences a second of translating with a beam of 5.
+
+    JoeyNMT is left out where it is not installed.
+    """
     without = () if importlib.util.find_spec("joeynmt") else ("JoeyNMT",)
     decoding = compare("translation decoding", DecodingSize(), 2, rounds, without)
     decoding["sentences_per_second"] = decoding.pop("words_per_second")
     return {
         "training": compare("translation training", TranslationSize(), 8, rounds, without),
         "beam of 5": decoding,
-        **({"not measured": "JoeyNMT, which is not installed"} if without else {}),
     }
+
+
+def joint_language_model(rounds: int) -> dict:
+    """Samples a second of training NNJM."""
+    results = {}
+    for vocabulary in (10_000, 20_000):
+        each = compare("joint language model", JointSize(vocabulary=vocabulary), 100, rounds)
+        each["samples_per_second"] = each.pop("words_per_second")
+        results[f"{vocabulary:,} words"] = each
+    return results
 
 
 PARTS = {
@@ -115,6 +128,7 @@ PARTS = {
     "waiting": waiting,
     "growth": growth,
     "translation": translation,
+    "joint_language_model": joint_language_model,
 }
 
 

@@ -2,6 +2,7 @@ import os
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -45,7 +46,7 @@ def train_ids(corpus, vocabulary):
 def run_python():
     """Runs Python code or a script of the repository in a fresh process; returns the finished process."""
 
-    def run(*arguments, check=True, **environment):
+    def run(*arguments, **environment):
         process = subprocess.run(
             [sys.executable, *map(str, arguments)],
             cwd=REPOSITORY,
@@ -53,9 +54,23 @@ def run_python():
             capture_output=True,
             text=True,
         )
-        if check and process.returncode:
+        if process.returncode:
             raise AssertionError(process.stdout + process.stderr)
         return process
+
+    return run
+
+
+@pytest.fixture
+def run_here(monkeypatch, capsys):
+    """Runs a script of the repository in this process, where it need not import TensorFlow for seconds."""
+
+    def run(script, *arguments):
+        monkeypatch.chdir(REPOSITORY)
+        monkeypatch.setattr(sys, "argv", [script, *map(str, arguments)])
+        with pytest.raises(SystemExit) as end:
+            runpy.run_path(script, run_name="__main__")
+        return subprocess.CompletedProcess(sys.argv, end.value.code, *capsys.readouterr())
 
     return run
 

@@ -15,17 +15,20 @@ def tied_dense():
     return kt.layers.TiedDense(embedding)
 
 
+IDS, SEQUENCE, STATE = ("int32", (None,)), ("float32", (None, H)), ("float32", (H,))
 LAYERS = {
-    "TiedEmbedding": (lambda: kt.layers.TiedEmbedding(V, H), "int32", (None,)),
-    "untied TiedEmbedding": (lambda: kt.layers.TiedEmbedding(V, H, tie_weights=False), "int32", (None,)),
-    "TiedDense": (tied_dense, "float32", (None, H)),
-    "LSTM": (lambda: kt.layers.LSTM(H, return_sequences=True), "float32", (None, H)),
+    "TiedEmbedding": (lambda: kt.layers.TiedEmbedding(V, H), IDS),
+    "untied TiedEmbedding": (lambda: kt.layers.TiedEmbedding(V, H, tie_weights=False), IDS),
+    "TiedDense": (tied_dense, SEQUENCE),
+    "LSTM": (lambda: kt.layers.LSTM(H, return_sequences=True), SEQUENCE),
+    "LSTM, last output": (lambda: kt.layers.LSTM(H, dropout=0.1), SEQUENCE),
+    "GRU": (lambda: kt.layers.GRU(H), SEQUENCE),
     "RecurrentHighway": (
         lambda: kt.layers.RecurrentHighway(H, 2, recurrent_dropout=0.1, return_sequences=True),
-        "float32",
-        (None, H),
+        SEQUENCE,
     ),
-    "LSTM, last output": (lambda: kt.layers.LSTM(H, dropout=0.1), "float32", (None, H)),
+    "AdditiveAttention": (lambda: kt.layers.AdditiveAttention(4), STATE, SEQUENCE),
+    "WordDropout": (lambda: kt.layers.WordDropout(V, 0.2), SEQUENCE, IDS),
 }
 MODELS = {
     f"{name}, {'tied' if tied else 'untied'}{', projection' if projection else ''}": (
@@ -46,9 +49,10 @@ def sample(dtype, shape):
 
 @pytest.fixture(params=LAYERS)
 def layer_model(request):
-    make, dtype, shape = LAYERS[request.param]
-    inputs = keras.Input(shape, dtype=dtype)
-    return keras.Model(inputs, make()(inputs)), sample(dtype, shape)
+    make, *taken = LAYERS[request.param]
+    inputs = [keras.Input(shape, dtype=dtype) for dtype, shape in taken]
+    outputs = keras.tree.flatten(make()(*inputs))
+    return keras.Model(inputs, outputs[0]), [sample(*each) for each in taken]
 
 
 BAYESIAN = {
@@ -81,8 +85,8 @@ def check_saved_model_answers_alike(model, inputs, tmp_path):
 
 
 def check_export_answers_alike(model, inputs, tmp_path):
-    signature = [keras.InputSpec(shape=(None, *inputs.shape[1:]), dtype=inputs.dtype)]
-    model.export(tmp_path / "exported", input_signature=signature, verbose=False)
+    signature = keras.tree.map_structure(lambda x: keras.InputSpec(shape=(None, *x.shape[1:]), dtype=x.dtype), inputs)
+    model.export(tmp_path / "exported", input_signature=[signature], verbose=False)
     exported = tf.saved_model.load(tmp_path / "exported")
     np.testing.assert_allclose(exported.serve(inputs), model.predict(inputs, verbose=0), atol=1e-5)
 
@@ -103,20 +107,21 @@ def test_layer_exports(layer_model, tmp_path):
 @pytest.mark.parametrize("name", LAYERS)
 @pytest.mark.parametrize("policy", ["mixed_bfloat16", "mixed_float16"])
 def test_layer_computes_in_mixed_precision(name, policy):
-    make, dtype, shape = LAYERS[name]
+    make, *taken = LAYERS[name]
     keras.config.set_dtype_policy(policy)
     try:
         layer = make()
-        inputs = sample(dtype, shape)
+        inputs = [sample(*each) for each in taken]
+        layer(*inputs)
         with tf.GradientTape() as tape:
-            outputs = layer(inputs, training=True) if "LSTM" in name else layer(inputs)
+            outputs = keras.tree.flatten(layer(*inputs, training=True) if "LSTM" in name else layer(*inputs))[0]
             loss = tf.reduce_sum(tf.cast(outputs, tf.float32) ** 2)
         gradients = tape.gradient(loss, [v.value for v in layer.trainable_variables])
     finally:
         keras.config.set_dtype_policy("float32")
     assert keras.backend.standardize_dtype(outputs.dtype) == policy.removeprefix("mixed_")
     assert all(v.dtype == "float32" for v in layer.trainable_variables)
-    assert any(g is not None for g in gradients)
+    assert any(g is not None for g in gradients) or not layer.trainable_variables
 
 
 def test_model_config_round_trip(zoo_model):

@@ -98,7 +98,7 @@ def test_interrupted_and_killed_run_ends_bit_for_bit_like_an_undisturbed_one(
     assert [e["perplexity"] for e in results[0]["history"]] == [e["perplexity"] for e in results[1]["history"]]
 
 
-def test_a_run_leaves_everything_in_its_folder(tmp_path, recipe, text_files, run_python):
+def test_a_run_leaves_everything_in_its_folder(tmp_path, recipe, text_files, run_python, run_here):
     run = tmp_path / "run"
     run_python("train/lm.py", "--recipe", recipe, *text_files, "--run", run, "--epochs", "1")
     assert {path.name for path in run.iterdir()} == {
@@ -115,13 +115,13 @@ def test_a_run_leaves_everything_in_its_folder(tmp_path, recipe, text_files, run
     assert f"{results['test_perplexity']:.2f}" in evaluated
     assert evaluated.count("by the mean of 2 passes with dropout") == 2
 
-    again = run_python("train/lm.py", "--recipe", recipe, *text_files, "--run", run, check=False)
+    again = run_here("train/lm.py", "--recipe", recipe, *text_files, "--run", run)
     assert again.returncode == 2
     assert "already holds a run" in again.stderr
 
     words = (run / "vocabulary.txt").read_text().splitlines()
     (run / "vocabulary.txt").write_text("\n".join(words[::-1]) + "\n")
-    swapped = run_python("train/lm.py", "--evaluate", run, check=False)
+    swapped = run_here("train/lm.py", "--evaluate", run)
     assert swapped.returncode == 2
     assert "not the vocabulary this run was made with" in swapped.stderr
 
@@ -137,9 +137,9 @@ def test_a_run_leaves_everything_in_its_folder(tmp_path, recipe, text_files, run
         (["--evaluate", "none"], "none is not a run"),
     ],
 )
-def test_bad_arguments_are_named_and_nothing_is_made(tmp_path, run_python, arguments, message):
+def test_bad_arguments_are_named_and_nothing_is_made(tmp_path, run_here, arguments, message):
     run = [] if {"--resume", "--evaluate"} & set(arguments) else ["--run", tmp_path / "run"]
-    process = run_python("train/lm.py", *arguments, *run, check=False)
+    process = run_here("train/lm.py", *arguments, *run)
     assert process.returncode == 2
     assert message in process.stderr
     assert not (tmp_path / "run").exists()

@@ -90,26 +90,26 @@ def test_evaluation_gives_the_figures_of_the_results(run, run_python):
     assert results["test_bleu_signature"] in output
 
 
-def test_another_tokenizer_is_refused(run, run_python):
+def test_another_tokenizer_is_refused(run, run_here):
     folder, _ = run
     original = (folder / "subwords.model").read_bytes()
     from keras_tying.data import Subwords
 
     try:
         Subwords.learn(["other words"] * 9, 15).save(folder / "subwords.model")
-        process = run_python("train/nmt.py", "--evaluate", folder, check=False)
+        process = run_here("train/nmt.py", "--evaluate", folder)
     finally:
         (folder / "subwords.model").write_bytes(original)
     assert process.returncode == 2
     assert "is not the sentencepiece model this run was made with" in process.stderr
 
 
-def test_files_that_do_not_belong_together_are_named(texts, run_python, tmp_path):
+def test_files_that_do_not_belong_together_are_named(texts, run_here, tmp_path):
     short = tmp_path / "short.de"
     short.write_text("eins\nzwei\n")
     arguments = [*texts]
     arguments[3] = str(short)
-    process = run_python("train/nmt.py", "--run", tmp_path / "run", *arguments, check=False)
+    process = run_here("train/nmt.py", "--run", tmp_path / "run", *arguments)
     assert process.returncode == 2
     assert "they have 2 and 600 lines" in process.stderr
 

@@ -11,7 +11,7 @@ def bitext(aligned_files):
     return [word for split, paths in aligned_files.items() for word in (f"--{split}", *map(str, paths))]
 
 
-def test_all_three_models_leave_everything_in_their_folders(tmp_path, bitext, run_python):
+def test_all_three_models_leave_everything_in_their_folders(tmp_path, bitext, run_python, run_here):
     folder = tmp_path / "runs"
     options = ["--run", folder, "--epochs", "1", "--batch-size", "16", "--window", "3", "--sections", "2", "--tied"]
     finished = run_python("train/nnjm.py", *bitext, *options)
@@ -36,7 +36,7 @@ def test_all_three_models_leave_everything_in_their_folders(tmp_path, bitext, ru
         "--batch-size 16 --epochs 1"
     )
 
-    again = run_python("train/nnjm.py", *bitext, *options, check=False)
+    again = run_here("train/nnjm.py", *bitext, *options)
     assert again.returncode == 2
     assert "already holds runs" in again.stderr
 
@@ -50,21 +50,18 @@ def test_all_three_models_leave_everything_in_their_folders(tmp_path, bitext, ru
         (["--resume", "none"], "none holds no runs"),
     ],
 )
-def test_bad_arguments_are_named_and_nothing_is_made(tmp_path, run_python, arguments, message):
-    process = run_python(
-        "train/nnjm.py",
-        *arguments,
-        *([] if arguments[:1] == ["--resume"] else ["--run", tmp_path / "run"]),
-        check=False,
+def test_bad_arguments_are_named_and_nothing_is_made(tmp_path, run_here, arguments, message):
+    process = run_here(
+        "train/nnjm.py", *arguments, *([] if arguments[:1] == ["--resume"] else ["--run", tmp_path / "run"])
     )
     assert process.returncode == 2
     assert message in process.stderr
     assert not (tmp_path / "run").exists()
 
 
-def test_arguments_of_the_model_are_checked_before_anything_is_made(tmp_path, bitext, run_python):
+def test_arguments_of_the_model_are_checked_before_anything_is_made(tmp_path, bitext, run_here):
     run = tmp_path / "run"
-    process = run_python("train/nnjm.py", *bitext, "--window", "4", "--run", run, check=False)
+    process = run_here("train/nnjm.py", *bitext, "--window", "4", "--run", run)
     assert process.returncode == 2
     assert "`window` must be odd" in process.stderr
     assert not run.exists()

@@ -85,19 +85,19 @@ def test_an_interrupted_run_ends_bit_for_bit_like_an_undisturbed_one_and_is_stud
         (["train/embeddings.py", "none"], "There is no file none"),
     ],
 )
-def test_bad_arguments_are_named(tmp_path, run_python, arguments, message):
+def test_bad_arguments_are_named(tmp_path, run_here, arguments, message):
     own = tmp_path / "own.txt"
     own.write_text("a\tb\t1\n")
     extra = ["--set", own] if "embeddings" in arguments[0] else []
-    process = run_python(*arguments, *extra, check=False)
+    process = run_here(*arguments, *extra)
     assert process.returncode == 2
     assert message in process.stderr
 
 
-def test_a_text_of_one_word_is_an_error_not_a_crash(tmp_path, run_python):
+def test_a_text_of_one_word_is_an_error_not_a_crash(tmp_path, run_here):
     (tmp_path / "text.txt").write_text("rose rose rose rose rose rose\n")
     arguments = ["--train-file", tmp_path / "text.txt", "--run", tmp_path / "run"]
-    process = run_python("train/word2vec.py", *arguments, check=False)
+    process = run_here("train/word2vec.py", *arguments)
     assert process.returncode == 2
     assert "at least two different words. Received: 1" in process.stderr
     assert not (tmp_path / "run").exists()

@@ -5,7 +5,11 @@ import tensorflow as tf
 from keras_tying.losses.augmentation_tensorflow import divergence, normaliser
 
 SCORES_PER_CHUNK = 2**25
-"""Scores (tokens times words) alive at once: 128 MiB in float32."""
+"""Scores (tokens times words) alive at once: 128 MiB in float32, or half of what the embeddings take if that is more:
+each chunk adds a matrix to their gradient, so large ones should not need many."""
+
+LEAST_PROBABILITY = 1e-30
+"""Smaller ones lose digits; the logarithm is then computed from the scores."""
 
 
 def token_losses(hidden, targets, output):
@@ -17,7 +21,7 @@ def token_losses(hidden, targets, output):
         objective, nll = _losses(scores, tf.nn.softmax(scores), words, output)
         return _augmented(objective, scores, words, rows, output)[0], nll
 
-    return _over_chunks(chunk_losses, (hidden, targets), embeddings.shape[0])
+    return _over_chunks(chunk_losses, (hidden, targets), embeddings)
 
 
 def fused_cross_entropy(hidden, targets, weights, output):
@@ -36,15 +40,17 @@ def fused_cross_entropy(hidden, targets, weights, output):
             probabilities = tf.nn.softmax(scores)
             objective, nll = _losses(scores, probabilities, words, output)
             objective, excess = _augmented(objective, scores, words, rows, output)
-            d_scores = _score_gradient(scores, probabilities, excess, words, chunk_weights, output)
-            d_scores = tf.cast(d_scores, states.dtype)
-            d_parameters = [tf.matmul(d_scores, states, transpose_a=True)]
+            with tf.control_dependencies([nll]):  # then the probabilities' memory can become their gradient's
+                d_scores = _score_gradient(scores, probabilities, excess, words, output)
+            # The weights meet the narrow sides of the products, not the scores.
+            d_scores, by_token = tf.cast(d_scores, states.dtype), tf.cast(chunk_weights, states.dtype)[:, None]
+            d_parameters = [tf.matmul(d_scores, states * by_token, transpose_a=True)]
             if biases:
-                d_parameters.append(tf.reduce_sum(d_scores, 0))
-            return objective, nll, tf.matmul(d_scores, embeddings), *d_parameters
+                d_parameters.append(tf.matmul(d_scores, by_token, transpose_a=True)[:, 0])
+            return objective, nll, tf.matmul(d_scores, embeddings) * by_token, *d_parameters
 
         objective, nll, d_hidden, *d_parameters = _over_chunks(
-            chunk_gradients, (hidden, targets, weights), embeddings.shape[0], sums=(embeddings, *biases)
+            chunk_gradients, (hidden, targets, weights), embeddings, sums=(embeddings, *biases)
         )
 
         def gradient(d_total, _):
@@ -79,11 +85,15 @@ def _scores(states, embeddings, bias, output):
 
 def _losses(scores, probabilities, words, output):
     """Objective and negative log-likelihood `[N]`; they differ by label smoothing."""
-    total = normaliser(scores, probabilities)
-    nll = total - tf.gather(scores, words, batch_dims=1)
+    probability = tf.gather(probabilities, words, batch_dims=1)
+    nll = tf.cond(
+        tf.reduce_all(probability > LEAST_PROBABILITY),
+        lambda: -tf.math.log(probability),
+        lambda: normaliser(scores, probabilities) - tf.gather(scores, words, batch_dims=1),
+    )
     if not output.label_smoothing:
         return nll, nll
-    uniform = total - tf.reduce_mean(scores, -1)
+    uniform = nll + tf.gather(scores, words, batch_dims=1) - tf.reduce_mean(scores, -1)
     return (1 - output.label_smoothing) * nll + output.label_smoothing * uniform, nll
 
 
@@ -97,9 +107,8 @@ def _augmented(objective, scores, words, rows, output):
     return objective, difference * (augmentation.alpha / augmentation.tau)
 
 
-def _score_gradient(scores, probabilities, excess, words, weights, output):
-    """Gradient of `sum(weights * losses)` in the scores before temperature and cap, `[N, V]`."""
-    scale = weights / output.temperature
+def _score_gradient(scores, probabilities, excess, words, output):
+    """Gradients of the objectives in the scores before temperature and cap, `[N, V]`."""
     share = 1.0 if output.augmentation is None else output.augmentation.cross_entropy_weight
     gradient = probabilities
     if output.label_smoothing:
@@ -107,18 +116,22 @@ def _score_gradient(scores, probabilities, excess, words, weights, output):
     if excess is not None:
         gradient = excess + (gradient if share == 1 else share * gradient)
     places = tf.stack([tf.range(tf.shape(words)[0], dtype=words.dtype), words], -1)
-    gradient = tf.tensor_scatter_nd_sub(gradient * scale[:, None], places, share * (1 - output.label_smoothing) * scale)
+    at_words = tf.fill([tf.shape(words)[0]], share * (1 - output.label_smoothing))
+    gradient = tf.tensor_scatter_nd_sub(gradient, places, at_words)
+    if output.temperature != 1:
+        gradient /= output.temperature
     if output.soft_cap is not None:
         gradient *= 1 - tf.square(scores * (output.temperature / output.soft_cap))
     return gradient
 
 
-def _over_chunks(function, arrays, vocabulary_size, sums=()):
+def _over_chunks(function, arrays, embeddings, sums=()):
     """Applies `function` to chunks of `arrays` along their first axis.
 
     The last outputs of `function`, shaped like `sums`, are added up; those before are concatenated.
     """
-    chunk = max(1, SCORES_PER_CHUNK // vocabulary_size)
+    vocabulary_size, width = embeddings.shape
+    chunk = max(1, SCORES_PER_CHUNK // vocabulary_size, width // 2)
     if arrays[0].shape[0] is None:
         one_chunk = tf.shape(arrays[0])[0] <= chunk
         return tf.cond(one_chunk, lambda: function(*arrays), lambda: _chunk_by_chunk(function, arrays, chunk, sums))

@@ -10,7 +10,7 @@ from keras_tying.ids import check_ids
 EXCLUDED = -1e9
 
 
-def candidate_scores(scores, temperature, top_k, top_p):
+def candidate_scores(scores, temperature, top_k=None, top_p=None):
     """Scores to draw the next word from: words that may not follow have almost no probability left.
 
     Args:
@@ -19,7 +19,8 @@ def candidate_scores(scores, temperature, top_k, top_p):
         top_k: How many of the likeliest words may follow, from 1 to `V`.
         top_p: Words may follow that are among the fewest whose probabilities reach it, in (0, 1].
 
-    All but `scores` are numbers or scalar tensors. Where both limits are set, a word must meet both.
+    All but `scores` are numbers or scalar tensors. Where both limits are set, a word must meet both;
+    without limits (`None`) nothing needs to be sorted.
 
     Returns:
         Float32 `[B, V]`.
@@ -30,6 +31,9 @@ def candidate_scores(scores, temperature, top_k, top_p):
     temperature = ops.cast(temperature, "float32")
     drawing = temperature > 0
     scores = ops.cast(scores, "float32") / ops.where(drawing, temperature, 1.0)
+    if top_k is None and top_p is None:
+        likeliest = ops.max(scores, axis=-1, keepdims=True)
+        return ops.where(drawing | (scores == likeliest), scores, EXCLUDED)
     ranked = ops.flip(ops.sort(scores, axis=-1), axis=-1)
     probabilities = ops.softmax(ranked, axis=-1)
     before = ops.cumsum(probabilities, axis=-1) - probabilities
@@ -47,17 +51,19 @@ def generate_words(model, prefix, length, temperature=1.0, top_k=None, top_p=Non
         raise ValueError(f"`prefix` must be word ids [B, T] with T at least 1. Received: shape={prefix.shape}")
     vocabulary_size = model.vocabulary_size
     check_ids(prefix, vocabulary_size)
-    options = [
-        np.float32(temperature),
-        np.int32(min(top_k or vocabulary_size, vocabulary_size)),
-        np.float32(1.0 if top_p is None else top_p),
-    ]
+    options, limited = [np.float32(temperature)], top_k is not None or top_p is not None
+    if limited:
+        options += [
+            np.int32(min(top_k or vocabulary_size, vocabulary_size)),
+            np.float32(1.0 if top_p is None else top_p),
+        ]
 
     def next_scores(words, states, *options):
         hidden, states = model.hidden_states(words, states, training=False)
         return candidate_scores(model.embedding(hidden[:, -1], reverse=True), *options), states
 
-    step = model.compiled_once("next_scores", lambda: compile_function(model, next_scores))
+    name = "limited next_scores" if limited else "next_scores"
+    step = model.compiled_once(name, lambda: compile_function(model, next_scores))
     seeds = keras.random.SeedGenerator(seed)
     words, states, written = prefix, model.zero_states(len(prefix)), []
     for _ in range(length):

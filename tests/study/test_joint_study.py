@@ -304,7 +304,7 @@ def test_weights_are_told_apart_by_input_word():
     assert word_weights(model).shape == (5, 8, 16)
 
 
-def test_the_command_names_grids_it_does_not_know(run_python):
-    process = run_python("train/nnjm_grid.py", "none", check=False)
+def test_the_command_names_grids_it_does_not_know(run_here):
+    process = run_here("train/nnjm_grid.py", "none")
     assert process.returncode == 2
     assert "unknown grids ['none']; known are ['zh-en', 'multi30k', 'sweeps']" in process.stderr

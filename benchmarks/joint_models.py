@@ -1,28 +1,30 @@
-"""Measures training of the joint language model beside PyTorch: python -m benchmarks.nnjm
+"""Joint language models of one size: this library's and one in PyTorch.
 
-Both train NNJM at the zoo's size: 96-number vectors of 7 source words and 3 target words, 128 hidden units.
+Both are NNJM at the zoo's size: 96-number vectors of 7 source words and 3 target words, 128 hidden units.
 keras-tying cuts its inputs from the text while training, as `train/nnjm.py` does; PyTorch gets them cut.
 """
 
-import argparse
-import json
+from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
-from benchmarks.contenders import CONTENDERS, Size, Work, fit_seconds, timed
-from benchmarks.measure import compare
-from benchmarks.run import RESULTS
-from keras_tying.files import write_atomically
-from keras_tying.training import environment
+from benchmarks.contenders import Size, Work, fit_seconds, timed
 
 WINDOW, HISTORY, EMBEDDING = 7, 3, 96
 SENTENCE = 20
-STEPS_A_TURN = 100
-PUBLISHED = 1500
-"""Samples a second on a GPU of 2014: Zhang and Qi, section 4."""
 
 
-def joint_samples(size: Size, count: int):
+@dataclass(frozen=True)
+class JointSize(Size):
+    """What is counted is samples: target words with their history and their source window."""
+
+    units: int = 128
+    batch: int = 128
+    steps: int = 1
+
+
+def joint_samples(size: JointSize, count: int):
     """Random text of `count` batches, each target word affiliated with some word of its source sentence."""
     from keras_tying.data import JointSamples
 
@@ -35,7 +37,7 @@ def joint_samples(size: Size, count: int):
     return JointSamples.join([(source_ids, starts, target_ids, starts, affiliations)], 0, 0)
 
 
-def train_keras_tying(size: Size) -> Work:
+def train_keras_tying(size: JointSize) -> Work:
     import keras_tying as kt
     from keras_tying.training.fitting import STEPS_PER_CALL
     from keras_tying.training.joint_language_model import JointBatches
@@ -46,7 +48,7 @@ def train_keras_tying(size: Size) -> Work:
     return lambda count: fit_seconds(model, JointBatches(model, joint_samples(size, count), size.words, seed=0))
 
 
-def train_pytorch(size: Size) -> Work:
+def train_pytorch(size: JointSize) -> Work:
     import torch
     from torch.nn import functional
 
@@ -80,26 +82,6 @@ def train_pytorch(size: Size) -> Work:
     return work
 
 
-KIND = "joint language model"
-CONTENDERS[KIND] = {"keras-tying": train_keras_tying, "PyTorch": train_pytorch}  # seen by the spawned workers too
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=7)
-    rounds = parser.parse_args().rounds
-    sizes = {f"{size:,} words": Size(vocabulary=size, units=128, batch=128, steps=1) for size in (10_000, 20_000)}
-    results = {
-        **environment(),
-        "part": "nnjm",
-        "command": f"python -m benchmarks.nnjm --rounds {rounds}",
-        "published_samples_per_second": PUBLISHED,
-        "results": {name: compare(KIND, size, STEPS_A_TURN, rounds) for name, size in sizes.items()},
-    }
-    print(json.dumps(results, indent=2))
-    RESULTS.mkdir(exist_ok=True)
-    write_atomically(RESULTS / "nnjm.json", (json.dumps(results, indent=2) + "\n").encode())
-
-
-if __name__ == "__main__":
-    main()
+CONTENDERS: dict[str, dict[str, Callable[[JointSize], Work]]] = {
+    "joint language model": {"keras-tying": train_keras_tying, "PyTorch": train_pytorch},
+}
