@@ -74,12 +74,21 @@ def first_beam(encoded, limits, beam_size, steps, drawing=False):
     )
 
 
-def advance(model, end_id, step, beam, draw=None):
-    """The beam one word later."""
+def likeliest_words(logits, number):
+    """The `number` likeliest words of each row of `logits` `[..., V]`: log-probabilities and words, best first."""
+    best, words = ops.top_k(logits, number)
+    return best - ops.logsumexp(logits, axis=-1, keepdims=True), words
+
+
+def advance(model, end_id, step, beam, draw=None, likeliest=likeliest_words):
+    """The beam one word later; `likeliest` is how the best words are found."""
     logits, states, _ = model.step(beam.last, beam.states, beam.memory)
     logits = ops.cast(logits, "float32")
-    choose = best_continuations if draw is None else partial(drawn_continuations, draw=draw, step=step)
-    parents, words, scores = choose(logits, beam)
+    if draw is None:
+        best, words = likeliest(logits, min(beam.scores.shape[1], logits.shape[-1]))  # [B, K, K]
+        parents, words, scores = best_continuations(best, words, beam)
+    else:
+        parents, words, scores = drawn_continuations(logits, beam, draw, step)
 
     def of_parents(values):
         places = ops.reshape(parents, (*ops.shape(parents), *(1,) * (len(values.shape) - 2)))
@@ -101,11 +110,16 @@ def advance(model, end_id, step, beam, draw=None):
     )
 
 
-def best_continuations(logits, beam):
-    """Of each sentence's hypotheses, the best `K` continuations: parents, words and scores, `[B, K]` each."""
+def best_continuations(best, words, beam):
+    """Of each sentence's hypotheses, the best `K` continuations: parents, words and scores, `[B, K]` each.
+
+    Args:
+        best: Log-probabilities of each hypothesis's likeliest words, at most `K`, best first.
+        words: These words.
+        beam: The `Beam` they continue.
+    """
     beam_size = beam.scores.shape[1]
-    best, words = ops.top_k(logits, min(beam_size, logits.shape[-1]))  # [B, K, K]
-    scores = beam.scores[..., None] + best - ops.logsumexp(logits, axis=-1, keepdims=True)
+    scores = beam.scores[..., None] + best
     finished = ops.expand_dims(beam.finished, -1)
     alone = ops.where(ops.arange(best.shape[-1]) == 0, beam.scores[..., None], 2 * IMPOSSIBLE)
     scores = ops.where(finished, alone, scores)

@@ -5,6 +5,8 @@ import tensorflow as tf
 
 from keras_tying.models.beam_search import IMPOSSIBLE, NO_WORD, Draw, advance, first_beam, ranked
 
+WORDS_PER_BLOCK = 40
+
 
 def search(model, source, limits, beam_size, length_penalty, end_id, draw=None):
     """Translates a batch.
@@ -44,6 +46,25 @@ def search(model, source, limits, beam_size, length_penalty, end_id, draw=None):
     return np.asarray(words), np.asarray(scores)
 
 
+def likeliest_words(logits, number):
+    """The `number` likeliest words of each row of `logits` `[B, K, V]`: log-probabilities and words, best first.
+
+    They are in the `number` blocks of words whose maxima are highest, so few scores need to be ranked.
+    """
+    rows, beam_size, _ = tf.unstack(tf.shape(logits))
+    blocks = -(-logits.shape[-1] // WORDS_PER_BLOCK)
+    filling = blocks * WORDS_PER_BLOCK - logits.shape[-1]
+    filled = tf.pad(logits, [[0, 0], [0, 0], [0, filling]], constant_values=logits.dtype.min) if filling else logits
+    cut = tf.reshape(filled, [rows, beam_size, blocks, WORDS_PER_BLOCK])
+    best_blocks = tf.math.top_k(tf.reduce_max(cut, -1), min(number, blocks)).indices
+    candidates = tf.gather(cut, best_blocks, batch_dims=2)
+    best, places = tf.math.top_k(tf.reshape(candidates, [rows, beam_size, -1]), number)
+    words = tf.gather(best_blocks, places // WORDS_PER_BLOCK, batch_dims=2) * WORDS_PER_BLOCK
+    words += places % WORDS_PER_BLOCK
+    first = tf.gather(tf.nn.softmax(logits), words[..., :1], batch_dims=2)
+    return best - best[..., :1] + tf.math.log(first), words
+
+
 def search_in_graph(model, source, limits, beam_size, length_penalty, end_id, draw=None):
     """`search` on tensors, to be traced."""
     rows, steps = tf.shape(source)[0], tf.maximum(tf.reduce_max(limits), 1)
@@ -57,7 +78,7 @@ def search_in_graph(model, source, limits, beam_size, length_penalty, end_id, dr
 
     def step(t, places, words, scores, *parts):
         beam, *draw = tf.nest.pack_sequence_as(structure, parts)
-        beam = advance(model, end_id, t, beam, *draw)
+        beam = advance(model, end_id, t, beam, draw[0] if draw else None, likeliest_words)
         live = ~tf.reduce_all(beam.finished, axis=1)
         parts = tf.nest.flatten((beam, *draw))
 

@@ -51,7 +51,8 @@ def generate_words(model, prefix, length, temperature=1.0, top_k=None, top_p=Non
         raise ValueError(f"`prefix` must be word ids [B, T] with T at least 1. Received: shape={prefix.shape}")
     vocabulary_size = model.vocabulary_size
     check_ids(prefix, vocabulary_size)
-    options, limited = [np.float32(temperature)], top_k is not None or top_p is not None
+    options: list[np.generic] = [np.float32(temperature)]
+    limited = top_k is not None or top_p is not None
     if limited:
         options += [
             np.int32(min(top_k or vocabulary_size, vocabulary_size)),

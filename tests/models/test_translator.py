@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import keras_tying as kt
-from keras_tying.models import beam_search, translating
+from keras_tying.models import beam_search, beam_search_tensorflow, translating
 
 V, END = 4, 1
 BESIDES = 32_268_500  # parameters of the published model without embeddings and output bias
@@ -225,3 +225,13 @@ def test_more_translations_than_the_beam_are_refused(model, source):
 
 def test_no_sentences_give_no_translations(model):
     assert model.translate(np.zeros((0, 3), "int32"), END).words.shape[0] == 0
+
+
+@pytest.mark.parametrize("words", [4, 40, 41, 8000])
+def test_the_likeliest_words_are_found_in_blocks(rng, words):
+    logits = rng.normal(size=(2, 3, words)).astype("float32") * 5
+    found, expected = (
+        find(logits, 4) for find in (beam_search_tensorflow.likeliest_words, beam_search.likeliest_words)
+    )
+    np.testing.assert_array_equal(found[1], expected[1])
+    np.testing.assert_allclose(found[0], expected[0], atol=1e-5)
