@@ -6,8 +6,16 @@ import tensorflow as tf
 def squared_norm(gradient):
     """Sum of the squares of all elements, float32."""
     if isinstance(gradient, tf.IndexedSlices):
-        gradient = tf.convert_to_tensor(gradient)
+        gradient = _rows(gradient)
     return 2 * tf.nn.l2_loss(tf.cast(gradient, tf.float32))
+
+
+def _rows(gradient):
+    """The rows of a sparse gradient, each of them once; where XLA compiles, on GPUs, all rows."""
+    if tf.config.list_logical_devices("GPU"):
+        return tf.convert_to_tensor(gradient)
+    words, places = tf.unique(gradient.indices)
+    return tf.math.unsorted_segment_sum(gradient.values, places, tf.size(words))
 
 
 def descend(variable, gradient, rate):

@@ -1,6 +1,7 @@
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from keras_tying.optimizers import ClippedSGD
 
@@ -28,3 +29,16 @@ def test_shrinking_multiplies_parameters_after_the_update():
     variable = keras.Variable([2.0, -4.0])
     ClippedSGD(0.5, 100.0, shrink=0.25).apply([keras.ops.convert_to_tensor([1.0, 1.0])], [variable])
     np.testing.assert_allclose(variable, [0.75 * 1.5, 0.75 * -4.5])
+
+
+def test_rows_that_occur_twice_are_measured_and_applied_like_a_dense_gradient():
+    rows, places = np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]], "float32"), [2, 0, 2]
+    dense = np.zeros((4, 2), "float32")
+    np.add.at(dense, places, rows)
+    found = []
+    for gradient in (tf.IndexedSlices(rows, places, [4, 2]), tf.constant(dense)):
+        variable, optimizer = keras.Variable(np.ones((4, 2), "float32")), ClippedSGD(0.5, clip_norm=5.0)
+        optimizer.apply([gradient], [variable])
+        found.append((optimizer.gradient_norm.numpy(), variable.numpy()))
+    np.testing.assert_allclose(found[0][0], np.linalg.norm(dense), rtol=1e-6)
+    np.testing.assert_allclose(found[0][1], found[1][1], rtol=1e-6)

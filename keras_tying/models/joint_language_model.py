@@ -160,16 +160,13 @@ class JointLanguageModel(FusedOutputModel):
             )
         self.build()
 
-    def _embedding(self, size, width, use_bias, name):
-        return TiedEmbedding(
-            size,
-            width,
-            use_bias=use_bias,
-            embeddings_initializer=self._uniform(),
-            bias_initializer=self._uniform(),
-            dtype=self.dtype_policy,
-            name=name,
-        )
+    def _embedding(self, size, width, scores_words, name):
+        """An embedding; of one that only looks words up, no gradient but that of the rows looked up is computed."""
+        initializer, bias_initializer = self._uniform(), self._uniform()  # two seeds, so that later ones stay theirs
+        common = {"embeddings_initializer": initializer, "dtype": self.dtype_policy, "name": name}
+        if scores_words:
+            return TiedEmbedding(size, width, bias_initializer=bias_initializer, **common)
+        return keras.layers.Embedding(size, width, **common)
 
     def _dense(self, units, name, use_bias=True):
         return keras.layers.Dense(

@@ -229,9 +229,8 @@ def test_no_sentences_give_no_translations(model):
 
 @pytest.mark.parametrize("words", [4, 40, 41, 8000])
 def test_the_likeliest_words_are_found_in_blocks(rng, words):
-    logits = rng.normal(size=(2, 3, words)).astype("float32") * 5
-    found, expected = (
-        find(logits, 4) for find in (beam_search_tensorflow.likeliest_words, beam_search.likeliest_words)
-    )
+    logits = keras.ops.convert_to_tensor(rng.normal(size=(2, 3, words)).astype("float32") * 5)
+    found = beam_search_tensorflow.likeliest_words(logits, 4)
+    expected = beam_search.likeliest_words(logits, 4)
     np.testing.assert_array_equal(found[1], expected[1])
     np.testing.assert_allclose(found[0], expected[0], atol=1e-5)
