@@ -6,6 +6,7 @@ repository's README.
 
 import json
 from io import BytesIO
+from itertools import zip_longest
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +18,8 @@ from keras_tying.zoo.cards import NOT_MEASURED, between_marks
 
 START, END = "<!-- speed, made by `python -m benchmarks.report` -->", "<!-- end of speed -->"
 OURS = "keras-tying"
+COLOURS = {"stock Keras": "tab:orange", "PyTorch": "tab:blue", "JoeyNMT": "tab:green"}
+PANELS_A_ROW = 3
 TITLES = {
     "training": "Training, words a second",
     "output_layer": "The output layer alone, forward and backward, tokens a second; 500 wide",
@@ -106,19 +109,27 @@ def _row(*cells: str) -> str:
 def draw(found: dict[str, dict], path: Path) -> None:
     """Bars: how many times as fast as each other contender, a panel a part."""
     parts = [name for name in TITLES if name in found and name not in ("waiting", "growth")]
-    figure = Figure(figsize=(4 * len(parts), 3.6), layout="constrained")
-    for axes, part in zip(np.atleast_1d(figure.subplots(1, len(parts), squeeze=False)[0]), parts, strict=True):
+    rows = -(-len(parts) // PANELS_A_ROW)
+    figure = Figure(figsize=(4 * PANELS_A_ROW, 3.2 * rows), layout="constrained")
+    panels = figure.subplots(rows, PANELS_A_ROW, squeeze=False).flat
+    legend = {}
+    for axes, part in zip_longest(panels, parts):
+        if part is None:
+            axes.set_axis_off()
+            continue
         results = found[part]["results"]
         others = [n for n in next(iter(results.values()))["speed_ratio"] if not n.startswith(OURS)]
         width = 0.8 / len(others)
         for place, other in enumerate(others):
             ratios = [each["speed_ratio"][other] for each in results.values()]
-            bars = axes.bar(np.arange(len(results)) + place * width, ratios, width * 0.95, label=f"than {other}")
+            bars = axes.bar(np.arange(len(results)) + place * width, ratios, width * 0.95, color=COLOURS[other])
             axes.bar_label(bars, fmt="%.2f", fontsize=8)
+            legend.setdefault(f"than {other}", bars)
         axes.axhline(1, color="black", linewidth=0.8)
+        axes.margins(y=0.12)
         axes.set_xticks(np.arange(len(results)) + width * (len(others) - 1) / 2, list(results))
         axes.set_title(part.replace("_", " "), fontsize=10)
-        axes.legend(fontsize=8)
+    figure.legend(legend.values(), legend.keys(), loc="outside lower center", ncols=len(legend), frameon=False)
     figure.supylabel("times as fast")
     content = BytesIO()
     figure.savefig(content, format="png", dpi=90)

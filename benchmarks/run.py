@@ -143,7 +143,8 @@ def main() -> None:
     RESULTS.mkdir(exist_ok=True)
     for name in arguments.parts or PARTS:
         versions = environment()
-        versions["versions"]["torch"] = metadata.version("torch")
+        peers = [package for package in ("torch", "joeynmt") if importlib.util.find_spec(package)]
+        versions["versions"] |= {package: metadata.version(package) for package in peers}
         results = {
             **versions,
             "command": f"python -m benchmarks.run {name} --rounds {arguments.rounds}",
