@@ -39,22 +39,22 @@ with tempfile.TemporaryDirectory() as folder:
     schedule = JointSchedule(epochs=2)
     progress = train_joint_language_model(model, samples, samples, vocabulary, schedule, training.Run(folder), seed=1)
 history += progress.history
+numbers = [logs[name] for logs in history for name in ("perplexity", "val_perplexity")]
 
 model = kt.zoo.dl4mt_small(50, 50, "three_way", embedding_size=8, units=8, dropout=0.0)
 model.set_weights([rng.uniform(-0.3, 0.3, w.shape) for w in model.get_weights()])
 model.compile(kt.optimizers.ClippedSGD(0.1), kt.losses.SequenceCrossEntropy("mean"))
 inputs = {"source": ids[:400].reshape(40, 10) % 50, "target": ids[400:600].reshape(40, 5) % 50}
 fitted = model.fit(inputs, ids[401:601].reshape(40, 5) % 50, batch_size=20, epochs=2, shuffle=False, verbose=0)
-scores = model.translate(inputs["source"][:3], end_id=1, beam_size=2, longest=4).scores
-history += [{"perplexity": loss, "val_perplexity": loss} for loss in [*fitted.history["loss"], *scores[:, 0]]]
-print(json.dumps([[float(logs["perplexity"]), float(logs["val_perplexity"])] for logs in history]))
+numbers += [*fitted.history["loss"], *model.translate(inputs["source"][:3], 1, beam_size=2, longest=4).scores[:, 0]]
+print(json.dumps([float(number) for number in numbers]))
 """
 
 
 # A small learning rate: at the recipes' rate, rounding grows to a percent within an epoch.
 
 
-def perplexities(run_python, backend):
+def figures(run_python, backend):
     code = WITHOUT_TENSORFLOW
     if backend == "tensorflow":
         code = code.replace('sys.modules["tensorflow"] = None', "")
@@ -66,4 +66,4 @@ def perplexities(run_python, backend):
 def test_training_without_tensorflow_equals_training_with_it(run_python, backend):
     if importlib.util.find_spec(backend) is None:
         pytest.skip(f"{backend} is not installed")
-    np.testing.assert_allclose(perplexities(run_python, backend), perplexities(run_python, "tensorflow"), rtol=1e-4)
+    np.testing.assert_allclose(figures(run_python, backend), figures(run_python, "tensorflow"), rtol=1e-4)

@@ -112,7 +112,6 @@ def test_layer_computes_in_mixed_precision(name, policy):
     try:
         layer = make()
         inputs = [sample(*each) for each in taken]
-        layer(*inputs)
         with tf.GradientTape() as tape:
             outputs = keras.tree.flatten(layer(*inputs, training=True) if "LSTM" in name else layer(*inputs))[0]
             loss = tf.reduce_sum(tf.cast(outputs, tf.float32) ** 2)
@@ -121,7 +120,7 @@ def test_layer_computes_in_mixed_precision(name, policy):
         keras.config.set_dtype_policy("float32")
     assert keras.backend.standardize_dtype(outputs.dtype) == policy.removeprefix("mixed_")
     assert all(v.dtype == "float32" for v in layer.trainable_variables)
-    assert any(g is not None for g in gradients) or not layer.trainable_variables
+    assert any(g is not None for g in gradients) == (name != "WordDropout")  # which has nothing to train
 
 
 def test_model_config_round_trip(zoo_model):

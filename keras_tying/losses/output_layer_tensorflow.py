@@ -5,8 +5,8 @@ import tensorflow as tf
 from keras_tying.losses.augmentation_tensorflow import divergence, normaliser
 
 SCORES_PER_CHUNK = 2**25
-"""Scores (tokens times words) alive at once: 128 MiB in float32, or half of what the embeddings take if that is more:
-each chunk adds a matrix to their gradient, so large ones should not need many."""
+"""Scores (tokens times words) alive at once: 128 MiB in float32. With gradients, half of what the embeddings take if
+that is more: each chunk adds a matrix to their gradient, so large ones should not need many."""
 
 LEAST_PROBABILITY = 1e-30
 """Smaller ones lose digits; the logarithm is then computed from the scores."""
@@ -131,7 +131,7 @@ def _over_chunks(function, arrays, embeddings, sums=()):
     The last outputs of `function`, shaped like `sums`, are added up; those before are concatenated.
     """
     vocabulary_size, width = embeddings.shape
-    chunk = max(1, SCORES_PER_CHUNK // vocabulary_size, width // 2)
+    chunk = max(1, SCORES_PER_CHUNK // vocabulary_size, width // 2 if sums else 0)
     if arrays[0].shape[0] is None:
         one_chunk = tf.shape(arrays[0])[0] <= chunk
         return tf.cond(one_chunk, lambda: function(*arrays), lambda: _chunk_by_chunk(function, arrays, chunk, sums))

@@ -118,9 +118,9 @@ def recipe_folder() -> Path:
     return installed if installed.is_dir() else Path(__file__).parents[2] / "zoo"
 
 
-def list_recipes() -> list[str]:
-    """Names of all recipes."""
-    return sorted(path.stem for path in recipe_folder().glob("*.toml"))
+def list_recipes(folder: Path | None = None) -> list[str]:
+    """Names of all recipes of a folder. Default: those of language models."""
+    return sorted(path.stem for path in (folder or recipe_folder()).glob("*.toml"))
 
 
 def load_recipe(name_or_path: str | Path) -> Recipe:
@@ -142,8 +142,7 @@ def find_recipe(kind: type[TableT], folder: Path, name_or_path: str | Path) -> T
     if path.suffix != ".toml":
         path = folder / f"{name_or_path}.toml"
     if not path.is_file():
-        known = sorted(path.stem for path in folder.glob("*.toml"))
-        raise ValueError(f"There is no recipe {str(name_or_path)!r}. Known: {known}, or a .toml file.")
+        raise ValueError(f"There is no recipe {str(name_or_path)!r}. Known: {list_recipes(folder)}, or a .toml file.")
     return load_table(kind, path)
 
 
