@@ -19,7 +19,7 @@ SMALL = ["--units", "8", "--epochs", "2", "--minimum-count", "2", "--checkpoint-
 @pytest.fixture
 def text_file(tmp_path, corpus):
     path = tmp_path / "text.txt"
-    path.write_text("\n".join(corpus.splits["train"][:500]).lower() + "\n", encoding="utf-8")
+    path.write_text("\n".join(corpus.splits["train"]).lower() + "\n", encoding="utf-8")
     return path
 
 

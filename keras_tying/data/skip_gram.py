@@ -75,16 +75,16 @@ def noise_distribution(counts: np.ndarray, power: float = 0.75) -> np.ndarray:
 class SkipGramBatches:
     """Spans of a text with their contexts and negatives.
 
-    A batch is a dictionary of arrays. It has `R` groups of `G` spans of `S` successive words:
+    A batch is a dictionary of arrays. It has `R` spans of `S` successive words:
 
-    - `centres` `int32 [R, G, S]`;
-    - `contexts` `int32 [R, G, C]`: the span and the `window` words on both sides of it, `C = S + 2 * window`;
-    - `pairs` `bool [R, G, S, C]`: whether a context is a context of a centre. It is one in the same line
+    - `centres` `int32 [R, S]`;
+    - `contexts` `int32 [R, C]`: the span and the `window` words on both sides of it, `C = S + 2 * window`;
+    - `pairs` `bool [R, S, C]`: whether a context is a context of a centre. It is one in the same line
       and no further away than the centre's reach, which is drawn from 1 to `window`;
     - `negatives` `int32 [R, N]`: drawn from the noise distribution and shared by all
-      centres of the group; `SkipGram` weighs them as if each pair had its own.
+      centres of the span; `SkipGram` weighs them as if each pair had its own.
 
-    The spans of a group come from places far apart in the chunk, so that a negative meets many subjects.
+    The spans of a batch come from places far apart in the chunk.
 
     Args:
         ids: The text `int32 [N]`, for example from `ids_on_disk`.
@@ -93,9 +93,8 @@ class SkipGramBatches:
         window: Integer, the largest reach. Defaults to 5.
         subsample: Float, threshold of `keep_probabilities`. Defaults to 1e-3.
         span: Integer `S`. Defaults to 16.
-        spans: Integer `G`. Defaults to 8.
-        groups: Integer `R`. Defaults to 4.
-        negatives: Integer `N`. Defaults to 32.
+        spans: Integer `R`. Defaults to 64.
+        negatives: Integer `N`. Defaults to 64.
         seed: Integer. The batches depend on it, the epoch and the text alone.
 
     Attributes:
@@ -108,27 +107,26 @@ class SkipGramBatches:
     Example:
 
     >>> counts = np.array([3, 2, 1, 0])
-    >>> sizes = {"span": 2, "spans": 2, "groups": 1, "negatives": 4}
+    >>> sizes = {"span": 2, "spans": 2, "negatives": 4}
     >>> text = SkipGramBatches(np.array([0, 1, 0, 2, 1, 0, 3]), counts, end_id=3, **sizes)
     >>> batch = next(text.epoch(0))
     >>> {name: array.shape for name, array in batch.items()}
-    {'centres': (1, 2, 2), 'contexts': (1, 2, 12), 'pairs': (1, 2, 2, 12), 'negatives': (1, 4)}
+    {'centres': (2, 2), 'contexts': (2, 12), 'pairs': (2, 2, 12), 'negatives': (2, 4)}
     """
 
-    def __init__(self, ids, counts, end_id, window=5, subsample=1e-3, span=16, spans=8, groups=4, negatives=32, seed=0):
+    def __init__(self, ids, counts, end_id, window=5, subsample=1e-3, span=16, spans=64, negatives=64, seed=0):
         check_enough_words(int(np.count_nonzero(counts)))
         self.ids = ids
         self.end_id = end_id
         self.window = window
         self.span = span
         self.spans = spans
-        self.groups = groups
         self.negatives = negatives
         self.seed = seed
         self._keep = keep_probabilities(counts, subsample).astype(np.float32)
         self._noise = np.cumsum(noise_distribution(counts))
         self._distance = np.abs(np.arange(span + 2 * window) - window - np.arange(span)[:, None])  # [S, C]
-        self.batches = max(1, round(float(self._keep.astype(float) @ counts) / (span * spans * groups)))
+        self.batches = max(1, round(float(self._keep.astype(float) @ counts) / (span * spans)))
 
     def epoch(self, epoch: int, first: int = 0) -> Iterator[dict[str, np.ndarray]]:
         """The batches of an epoch from the given one on."""
@@ -136,16 +134,15 @@ class SkipGramBatches:
         return islice(self._endless(rng), first, self.batches)
 
     def _endless(self, rng: np.random.Generator) -> Iterator[dict[str, np.ndarray]]:
-        size = self.groups * self.spans
         waiting: list[np.ndarray] | None = None
         starts = chain.from_iterable(range(0, len(self.ids), CHUNK) for _ in count())
         for start in starts:
             spans = self._spans(np.asarray(self.ids[start : start + CHUNK]), rng)
             if waiting is not None:
                 spans = [np.concatenate(both) for both in zip(waiting, spans, strict=True)]
-            whole = len(spans[0]) // size * size
-            for place in range(0, whole, size):
-                yield self._batch(rng, *(array[place : place + size] for array in spans))
+            whole = len(spans[0]) // self.spans * self.spans
+            for place in range(0, whole, self.spans):
+                yield self._batch(rng, *(array[place : place + self.spans] for array in spans))
             waiting = [array[whole:] for array in spans]
 
     def _spans(self, ids: np.ndarray, rng: np.random.Generator) -> list[np.ndarray]:
@@ -168,12 +165,11 @@ class SkipGramBatches:
         near = (self._distance > 0) & (self._distance <= reach)
         centre_lines = lines[:, inner, None]
         pairs = near & (centre_lines == lines[:, None]) & (centre_lines >= 0)
-        negatives = np.searchsorted(self._noise, rng.random((self.groups, self.negatives)), side="right")
+        negatives = np.searchsorted(self._noise, rng.random((self.spans, self.negatives)), side="right")
         last = len(self._noise) - 1  # a sum of floats may end a little below 1
-        groups = (self.groups, self.spans)
         return {
-            "centres": contexts[:, inner].reshape(*groups, -1),
-            "contexts": contexts.reshape(*groups, -1),
-            "pairs": pairs.reshape(*groups, *pairs.shape[1:]),
+            "centres": contexts[:, inner],
+            "contexts": contexts,
+            "pairs": pairs,
             "negatives": np.minimum(negatives, last).astype(np.int32),
         }

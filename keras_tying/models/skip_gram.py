@@ -26,9 +26,9 @@ class SkipGram(keras.Model):
     one matrix. The loss of a batch is the sum over its pairs, so that the learning rate means what it
     means in word2vec, where every pair is an update of its own.
 
-    A group of pairs shares `N` negatives. Each counts `k / N` times for each pair, which is in expectation
-    what `k` negatives of its own would be; the scores are one matrix product. `centres`, `contexts` and
-    `pairs` with `G = S = C = 1` are plain (centre, context) pairs, each with negatives of its own.
+    The pairs of a span of text share `N` negatives. Each counts `k / N` times for each pair, which is in
+    expectation what `k` negatives of its own would be; the scores are one matrix product. `centres`, `contexts`
+    and `pairs` with `S = C = 1` are plain (centre, context) pairs, each with negatives of its own.
 
     Compiled with plain `keras.optimizers.SGD`, TensorFlow updates only the rows that occur in a batch;
     any other optimizer or backend computes the gradient of the whole matrices.
@@ -41,11 +41,11 @@ class SkipGram(keras.Model):
         **kwargs: `name`, `dtype`, `trainable`.
 
     Call arguments:
-        inputs: Dictionary as `keras_tying.data.SkipGramBatches` gives: `centres` `[R, G, S]`,
-            `contexts` `[R, G, C]`, and for training `negatives` `[R, N]` and `pairs` `[R, G, S, C]`.
+        inputs: Dictionary as `keras_tying.data.SkipGramBatches` gives: `centres` `[R, S]`,
+            `contexts` `[R, C]`, and for training `negatives` `[R, N]` and `pairs` `[R, S, C]`.
 
     Output shape:
-        Scores `v . u` of the contexts, `[R, G, S, C]`.
+        Scores `v . u` of the contexts, `[R, S, C]`.
 
     Attributes:
         input_updates: How many pairs have updated each word in the role of the centre, `[V]`.
@@ -57,9 +57,9 @@ class SkipGram(keras.Model):
     >>> model = kt.models.SkipGram(1000, 50, tied=True)
     >>> model.compile(keras.optimizers.SGD(0.025))
     >>> centres, contexts = np.array([3, 14]), np.array([15, 92])
-    >>> pairs = {"centres": centres.reshape(2, 1, 1), "contexts": contexts.reshape(2, 1, 1)}
+    >>> pairs = {"centres": centres.reshape(2, 1), "contexts": contexts.reshape(2, 1)}
     >>> tuple(model(pairs).shape)
-    (2, 1, 1, 1)
+    (2, 1, 1)
 
     Reference:
         Mikolov et al., Distributed Representations of Words and Phrases and their Compositionality,
@@ -101,22 +101,25 @@ class SkipGram(keras.Model):
     # Computation
 
     def call(self, inputs):
-        centres = self.embedding(inputs["centres"])  # [R, G, S, H]
-        contexts = self.context_embedding(inputs["contexts"])  # [R, G, C, H]
-        return ops.matmul(centres, ops.swapaxes(contexts, -1, -2))
+        return self.scores(inputs["centres"], inputs["contexts"])
 
-    def negative_scores(self, inputs):
-        """Scores `v_n . u` of the negatives, `[R, G, S, N]`."""
-        centres = self.embedding(inputs["centres"])
-        negatives = self.context_embedding(inputs["negatives"])
-        return ops.einsum("rgsh,rnh->rgsn", centres, negatives)
+    def scores(self, centres, others):
+        """Scores `v . u` of words `[R, O]` beside centres `[R, S]`, `[R, S, O]`."""
+        return ops.matmul(self.embedding(centres), ops.swapaxes(self.context_embedding(others), -1, -2))
 
-    def negative_weights(self, inputs):
-        """How many of a centre's pairs each negative counts for, `[R, G, S, N]`."""
+    def targets(self, inputs):
+        """What a batch's loss is the sum of, for contexts and negatives side by side.
+
+        Returns:
+            The words `[R, C + N]`, and beside each centre, `[R, S, C + N]` each: how often the word was met as a
+            context, and how often in all, as a context or as a negative.
+        """
+        contexts, negatives = inputs["contexts"], inputs["negatives"]
         pairs = ops.cast(inputs["pairs"], "float32")
-        differ = inputs["contexts"][..., None] != inputs["negatives"][:, None, None, :]  # [R, G, C, N]
-        share = self.negatives / inputs["negatives"].shape[-1]
-        return ops.matmul(pairs, ops.cast(differ, "float32")) * share
+        differ = ops.cast(contexts[:, :, None] != negatives[:, None, :], "float32")  # [R, C, N]
+        drawn = ops.matmul(pairs, differ) * (self.negatives / negatives.shape[-1])
+        met = ops.concatenate([pairs, ops.zeros_like(drawn)], -1)
+        return ops.concatenate([contexts, negatives], -1), met, ops.concatenate([pairs, drawn], -1)
 
     def embedding_matrices(self):
         """The embeddings `[V, H]` by role: `input` and `output`, or `tied`."""
@@ -132,29 +135,27 @@ class SkipGram(keras.Model):
         return super().train_step(*arguments)
 
     def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
-        pairs = ops.cast(x["pairs"], "float32")
-        weights = self.negative_weights(x)
-        scores, negative_scores = ops.cast(y_pred, "float32"), ops.cast(self.negative_scores(x), "float32")
-        loss = ops.sum(pairs * ops.softplus(-scores)) + ops.sum(weights * ops.softplus(negative_scores))
-        self.update_metrics(loss, pairs)
+        words, met, weights = self.targets(x)
+        scores = ops.cast(self.scores(x["centres"], words), "float32")
+        loss = ops.sum(weights * ops.softplus(scores) - met * scores)
+        self.update_metrics(loss, met)
         if training:
-            self.count_updates(x, pairs, ops.sum(weights, axis=(1, 2)))
+            self.count_updates(x["centres"], words, met, weights)
         return loss
 
-    def update_metrics(self, loss, pairs):
+    def update_metrics(self, loss, met):
         """Adds a batch's loss to the mean loss of a pair."""
-        number = ops.maximum(ops.sum(pairs), 1.0)
+        number = ops.maximum(ops.sum(met), 1.0)
         self.pair_loss.update_state(loss / number, number)
 
-    def count_updates(self, inputs, pairs, negatives):
-        """Counts the pairs that update each word; `negatives` `[R, N]` are the negatives' weights in all."""
+    def count_updates(self, centres, words, met, weights):
+        """Counts the pairs that update each word; arguments as `targets` gives them."""
 
         def by_word(ids, values):
             return ops.segment_sum(ops.reshape(values, (-1,)), ops.reshape(ids, (-1,)), self.vocabulary_size)
 
-        self.input_updates.assign_add(by_word(inputs["centres"], ops.sum(pairs, axis=-1)))
-        contexts = by_word(inputs["contexts"], ops.sum(pairs, axis=-2))
-        self.output_updates.assign_add(contexts + by_word(inputs["negatives"], negatives))
+        self.input_updates.assign_add(by_word(centres, ops.sum(met, axis=-1)))
+        self.output_updates.assign_add(by_word(words, ops.sum(weights, axis=-2)))
 
     def get_config(self):
         return {

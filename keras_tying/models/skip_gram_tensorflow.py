@@ -1,7 +1,7 @@
 """TensorFlow: a step of skip-gram that touches only the rows of the words in the batch.
 
-The gradient is written out. With the learning rate `r` and the error `e = label - sigmoid(v . u)`,
-weighted, of every pair and every negative:
+The gradient is written out. With the learning rate `r` and the error `e = met - weight * sigmoid(v . u)` of a
+centre and a word beside it, as `SkipGram.targets` gives them:
 
     u += r * sum of e v        v += r * sum of e u
 
@@ -28,34 +28,23 @@ def can_update_rows(model: keras.Model) -> bool:
 def row_train_step(model, data):
     """One step of SGD on a batch; the same update as Keras' own step, by rows."""
     inputs, _, _ = keras.utils.unpack_x_y_sample_weight(data)
-    pairs = tf.cast(inputs["pairs"], tf.float32)  # [R, G, S, C]
-    weights = model.negative_weights(inputs)  # [R, G, S, N]
+    words, met, weights = model.targets(inputs)  # [R, O], [R, S, O], [R, S, O]
     input_matrix = model.embedding.embeddings.value
     output_matrix = model.context_embedding.embeddings.value
 
-    centres = tf.gather(input_matrix, inputs["centres"])  # [R, G, S, H]
-    contexts = tf.gather(output_matrix, inputs["contexts"])  # [R, G, C, H]
-    negatives = tf.gather(output_matrix, inputs["negatives"])  # [R, N, H]
-    rows, groups, span, width = tf.unstack(tf.shape(centres))
-    grouped = tf.reshape(centres, [rows, groups * span, width])
-
-    scores = tf.matmul(centres, contexts, transpose_b=True)
-    negative_scores = tf.matmul(grouped, negatives, transpose_b=True)  # [R, G * S, N]
-    weights = tf.reshape(weights, tf.shape(negative_scores))
+    centres = tf.gather(input_matrix, inputs["centres"])  # [R, S, H]
+    others = tf.gather(output_matrix, words)  # [R, O, H]
+    scores = tf.matmul(centres, others, transpose_b=True)
     rate = tf.cast(model.optimizer.learning_rate, tf.float32)
-    errors = pairs * tf.sigmoid(-scores) * rate
-    negative_errors = weights * tf.sigmoid(negative_scores) * -rate
-
-    from_negatives = tf.reshape(tf.matmul(negative_errors, negatives), tf.shape(centres))
-    _add_to_rows(input_matrix, inputs["centres"], tf.matmul(errors, contexts) + from_negatives)
-    _add_to_rows(output_matrix, inputs["contexts"], tf.matmul(errors, centres, transpose_a=True))
-    _add_to_rows(output_matrix, inputs["negatives"], tf.matmul(negative_errors, grouped, transpose_a=True))
+    errors = (met - weights * tf.sigmoid(scores)) * rate
+    _add_to_rows(input_matrix, inputs["centres"], tf.matmul(errors, others))
+    _add_to_rows(output_matrix, words, tf.matmul(errors, centres, transpose_a=True))
     model.optimizer.iterations.assign_add(1)
 
-    loss = tf.reduce_sum(pairs * tf.nn.softplus(-scores)) + tf.reduce_sum(weights * tf.nn.softplus(negative_scores))
-    model._loss_tracker.update_state(loss, sample_weight=rows)
-    model.update_metrics(loss, pairs)
-    model.count_updates(inputs, pairs, tf.reduce_sum(weights, axis=1))
+    loss = tf.reduce_sum(weights * tf.nn.softplus(scores) - met * scores)
+    model._loss_tracker.update_state(loss, sample_weight=tf.shape(scores)[0])
+    model.update_metrics(loss, met)
+    model.count_updates(inputs["centres"], words, met, weights)
     return model.get_metrics_result()
 
 

@@ -19,9 +19,8 @@ from keras_tying.training.runs import Run
 from keras_tying.training.tensorboard import TensorBoardLog
 
 SPAN = 16
-SPANS_OF_A_GROUP = 8
-SPANS_OF_A_BATCH = 32
-LARGEST_STEP = 6.0
+SPANS_OF_A_BATCH = 64
+LARGEST_STEP = 12.0
 
 
 class SkipGramSettings(Table):
@@ -79,7 +78,6 @@ def train_skip_gram(
         TrainingInterrupted: If SIGINT or SIGTERM asked to stop; a checkpoint is written.
     """
     counts = word_counts(ids, vocabulary)
-    spans = spans_of_a_batch(counts, settings)
     text = SkipGramBatches(
         ids,
         counts,
@@ -87,8 +85,7 @@ def train_skip_gram(
         settings.window,
         settings.subsample,
         SPAN,
-        spans=min(spans, SPANS_OF_A_GROUP),
-        groups=max(spans // SPANS_OF_A_GROUP, 1),
+        spans_of_a_batch(counts, settings),
         seed=settings.seed,
     )
     model.compile(

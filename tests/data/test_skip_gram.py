@@ -18,21 +18,21 @@ def counts(ids, vocabulary):
 
 
 def batches(ids, counts, vocabulary, **changes):
-    return SkipGramBatches(ids, counts, vocabulary.end_id, **{"span": 8, "spans": 2, "groups": 2, **changes})
+    return SkipGramBatches(ids, counts, vocabulary.end_id, **{"span": 8, "spans": 4, **changes})
 
 
 def every_pair(stream):
     """(centre, context) of all batches of an epoch, counted."""
     pairs = np.zeros((300, 300), int)
     for batch in stream.epoch(0):
-        r, g, s, c = np.nonzero(batch["pairs"])
-        np.add.at(pairs, (batch["centres"][r, g, s], batch["contexts"][r, g, c]), 1)
+        r, s, c = np.nonzero(batch["pairs"])
+        np.add.at(pairs, (batch["centres"][r, s], batch["contexts"][r, c]), 1)
     return pairs
 
 
 def test_every_word_meets_those_beside_it_in_its_line_and_no_others(ids, counts, vocabulary):
     ids = np.append(ids, vocabulary.end_id)
-    stream = batches(ids, counts, vocabulary, window=1, subsample=0, span=8, spans=1, groups=1)
+    stream = batches(ids, counts, vocabulary, window=1, subsample=0, span=8, spans=1)
     stream.batches = -(-int(counts.sum()) // 8)  # one reading to its last word
     expected = np.zeros((300, 300), int)
     for line in np.split(ids, np.flatnonzero(ids == vocabulary.end_id)):
@@ -44,7 +44,7 @@ def test_every_word_meets_those_beside_it_in_its_line_and_no_others(ids, counts,
 
 def test_the_reach_is_drawn_from_one_to_the_window(ids, counts, vocabulary):
     stream = batches(np.tile([3, 6], 4000), counts, vocabulary, window=4, subsample=0)
-    reaches = [int(row.sum()) // 2 for b in stream.epoch(0) for row in b["pairs"][:, :, 4].reshape(-1, 16)]
+    reaches = [int(row.sum()) // 2 for b in stream.epoch(0) for row in b["pairs"][:, 4].reshape(-1, 16)]
     observed = np.bincount(reaches, minlength=5)[1:]
     assert chisquare(observed).pvalue > 0.001
     assert max(reaches) == 4
@@ -94,7 +94,7 @@ def test_an_epoch_reads_the_text_once(ids, counts, vocabulary):
     stream = batches(ids, counts, vocabulary, subsample=0)
     words = np.concatenate([batch["centres"].reshape(-1) for batch in stream.epoch(0)])
     received = np.bincount(words, minlength=len(counts))
-    assert abs(received - counts).sum() < 4 * 8 * 2 * 2
+    assert abs(received - counts).sum() < 4 * 8 * 4
 
 
 def test_a_text_shorter_than_a_batch_is_read_again(vocabulary):

@@ -22,12 +22,12 @@ def model(request, rng):
 
 @pytest.fixture
 def batch(rng):
-    """Two groups of three spans of four words with a window of two; words repeat."""
-    r, g, s, c, n = 2, 3, 4, 8, 7
+    """Six spans of four words with a window of two; words repeat."""
+    r, s, c, n = 6, 4, 8, 7
     return {
-        "centres": rng.integers(0, V, (r, g, s), np.int32),
-        "contexts": rng.integers(0, V, (r, g, c), np.int32),
-        "pairs": rng.random((r, g, s, c)) < 0.3,
+        "centres": rng.integers(0, V, (r, s), np.int32),
+        "contexts": rng.integers(0, V, (r, c), np.int32),
+        "pairs": rng.random((r, s, c)) < 0.3,
         "negatives": rng.integers(0, V, (r, n), np.int32),
     }
 
@@ -42,8 +42,8 @@ def by_formula(model, batch):
     u, v = matrices if len(matrices) == 2 else matrices * 2
     gradient_u, gradient_v, loss = np.zeros_like(u), np.zeros_like(v), 0.0
     share = K / batch["negatives"].shape[1]
-    for r, g, s, c in zip(*np.nonzero(batch["pairs"]), strict=True):
-        centre, context = batch["centres"][r, g, s], batch["contexts"][r, g, c]
+    for r, s, c in zip(*np.nonzero(batch["pairs"]), strict=True):
+        centre, context = batch["centres"][r, s], batch["contexts"][r, c]
         draws = [(context, 1.0, 1)] + [(n, share, 0) for n in batch["negatives"][r] if n != context]
         for word, weight, label in draws:
             score = v[word] @ u[centre]
@@ -79,11 +79,11 @@ def test_pairs_that_updated_each_word_are_counted(model, batch, by_rows):
     for _ in range(2):
         model.train_on_batch(batch)
     inputs, outputs = np.zeros(V), np.zeros(V)
-    for r, g, s, c in zip(*np.nonzero(batch["pairs"]), strict=True):
-        inputs[batch["centres"][r, g, s]] += 2
-        outputs[batch["contexts"][r, g, c]] += 2
+    for r, s, c in zip(*np.nonzero(batch["pairs"]), strict=True):
+        inputs[batch["centres"][r, s]] += 2
+        outputs[batch["contexts"][r, c]] += 2
         for negative in batch["negatives"][r]:
-            outputs[negative] += 2 * K / 7 * (negative != batch["contexts"][r, g, c])
+            outputs[negative] += 2 * K / 7 * (negative != batch["contexts"][r, c])
     np.testing.assert_allclose(model.input_updates, inputs, rtol=1e-5)
     np.testing.assert_allclose(model.output_updates, outputs, rtol=1e-5)
 
@@ -121,9 +121,9 @@ def test_rows_that_are_not_in_the_batch_stay(batch):
 def test_plain_pairs_are_batches_too(model, batch, by_rows):
     centres, contexts = batch["centres"].reshape(-1), batch["centres"].reshape(-1)[::-1]
     pairs = {
-        "centres": centres.reshape(-1, 1, 1),
-        "contexts": contexts.reshape(-1, 1, 1),
-        "pairs": np.ones((len(centres), 1, 1, 1), bool),
+        "centres": centres.reshape(-1, 1),
+        "contexts": contexts.reshape(-1, 1),
+        "pairs": np.ones((len(centres), 1, 1), bool),
         "negatives": np.tile(np.arange(K, dtype=np.int32), (len(centres), 1)),
     }
     _, _, loss = by_formula(model, pairs)
@@ -165,7 +165,7 @@ def test_sizes_must_be_positive(name):
 
 def test_real_text_brings_words_of_a_kind_together(train_ids, vocabulary):
     counts = word_counts(train_ids, vocabulary)
-    text = SkipGramBatches(train_ids, counts, vocabulary.end_id, window=3, groups=1)
+    text = SkipGramBatches(train_ids, counts, vocabulary.end_id, window=3, spans=8)
     model = zoo.skip_gram(len(vocabulary), 30)
     model.compile(keras.optimizers.SGD(0.025), steps_per_execution=20)
     losses = [
@@ -187,8 +187,8 @@ model = SkipGram(11, 6, tied=bool(int(sys.argv[1])))
 for weight in model.trainable_weights:
     weight.assign(rng.normal(size=weight.shape))
 batch = {
-    "centres": rng.integers(0, 11, (2, 3, 4), np.int32), "contexts": rng.integers(0, 11, (2, 3, 8), np.int32),
-    "pairs": rng.random((2, 3, 4, 8)) < 0.3, "negatives": rng.integers(0, 11, (2, 7), np.int32),
+    "centres": rng.integers(0, 11, (6, 4), np.int32), "contexts": rng.integers(0, 11, (6, 8), np.int32),
+    "pairs": rng.random((6, 4, 8)) < 0.3, "negatives": rng.integers(0, 11, (6, 7), np.int32),
 }
 model.compile(keras.optimizers.SGD(0.02))
 for _ in range(3):
