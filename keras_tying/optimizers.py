@@ -56,7 +56,7 @@ class ClippedSGD(keras.optimizers.SGD):
         if self.built:
             return
         super().build(variables)
-        self.gradient_norm = self.add_variable((), "zeros", name="gradient_norm")
+        self.gradient_norm = self.add_variable((), "zeros", aggregation="only_first_replica", name="gradient_norm")
 
     def apply(self, grads, trainable_variables=None):
         if trainable_variables is not None:

@@ -20,9 +20,12 @@ from keras_tying import data, zoo
 from keras_tying.tables import dump_table, load_table
 from keras_tying.training import (
     Checkpoints,
+    Distribution,
     Run,
     Schedule,
     add_run_arguments,
+    begin_run,
+    distribution_of,
     environment,
     mc_perplexity,
     run_command,
@@ -40,8 +43,10 @@ def main() -> int:
 def work(arguments: argparse.Namespace) -> int:
     if arguments.evaluate:
         return evaluate(Run.open(arguments.evaluate), arguments.mc_passes)
-    run, settings = resumed(arguments) if arguments.resume else started(arguments)
-    return train(run, settings, arguments)
+    distribution = distribution_of(arguments)
+    folder = arguments.run or Path("runs") / Path(arguments.recipe).stem
+    run, settings = begin_run(distribution, arguments, folder, lambda: started(arguments, folder), resumed)
+    return train(run, settings, arguments, distribution)
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -60,7 +65,7 @@ def parse_arguments() -> argparse.Namespace:
 # A run from its arguments, or from its folder
 
 
-def started(arguments: argparse.Namespace) -> tuple[Run, recipes.RunSettings]:
+def started(arguments: argparse.Namespace, folder: Path) -> tuple[Run, recipes.RunSettings]:
     recipe = with_overrides(recipes.load_recipe(arguments.recipe), arguments)
     files = given_files(arguments)
     data_dir = None if arguments.data_dir is None else str(arguments.data_dir.resolve())
@@ -78,14 +83,13 @@ def started(arguments: argparse.Namespace) -> tuple[Run, recipes.RunSettings]:
         vocabulary_sha256=vocabulary.sha256,
         command=reproducing_command(arguments),
     )
-    folder = arguments.run or Path("runs") / Path(arguments.recipe).stem
     run = Run.create(folder, dump_table(settings))
     vocabulary.save(run.vocabulary)
     return run, settings
 
 
-def resumed(arguments: argparse.Namespace) -> tuple[Run, recipes.RunSettings]:
-    run = Run.open(arguments.resume)
+def resumed(folder: Path) -> tuple[Run, recipes.RunSettings]:
+    run = Run.open(folder)
     return run, load_table(recipes.RunSettings, run.config)
 
 
@@ -134,30 +138,38 @@ def build_model(recipe: recipes.Recipe, vocabulary: data.Vocabulary, **changes) 
 # The three things it does
 
 
-def train(run: Run, settings: recipes.RunSettings, arguments: argparse.Namespace) -> int:
+def train(run: Run, settings: recipes.RunSettings, arguments: argparse.Namespace, distribution: Distribution) -> int:
     recipe = settings.recipe
     corpus = open_corpus(recipe, settings.files, settings.data_dir)
     vocabulary = run.open_vocabulary(settings.vocabulary_sha256)
     ids = {split: vocabulary.encode(corpus.tokens(split)) for split in data.SPLITS}
     keras.utils.set_random_seed(settings.seed)
-    model = build_model(recipe, vocabulary)
+    with distribution.scope():
+        model = build_model(recipe, vocabulary)
     schedule = Schedule(**recipe.optimisation.model_dump())
-    print_head(run, recipe, model, vocabulary, ids)
+    if distribution.is_chief:
+        print_head(run, recipe, model, vocabulary, ids)
     progress = train_language_model(
         model, ids["train"], ids["valid"], vocabulary, schedule, run, arguments.checkpoint_minutes
     )
+    if distribution.is_chief:
+        keep(run, model, vocabulary, corpus.tokenization)
+        results = {**measure(model, ids, settings, progress), **distribution.description}
+        run.write_results(results)
+        print_results(run, results)
+        if arguments.record:
+            recipes.record_measured(settings, results)
+            cards.write_cards()
+    distribution.meet()
+    return 0
+
+
+def keep(run: Run, model: keras.Model, vocabulary: data.Vocabulary, tokenization: str) -> None:
     model.save(run.model)
     if keras.backend.backend() == "tensorflow":
         from keras_tying.export import export_language_model
 
-        export_language_model(model, vocabulary, run.saved_model, corpus.tokenization)
-    results = measure(model, ids, settings, progress)
-    run.write_results(results)
-    print_results(run, results)
-    if arguments.record:
-        recipes.record_measured(settings, results)
-        cards.write_cards()
-    return 0
+        export_language_model(model, vocabulary, run.saved_model, tokenization)
 
 
 def evaluate(run: Run, mc_passes: int | None) -> int:

@@ -29,7 +29,16 @@ from keras_tying import data, zoo
 from keras_tying.files import write_atomically
 from keras_tying.metrics import translation_scores
 from keras_tying.tables import dump_table, load_table
-from keras_tying.training import Checkpoints, Run, add_run_arguments, environment, run_command
+from keras_tying.training import (
+    Checkpoints,
+    Distribution,
+    Run,
+    add_run_arguments,
+    begin_run,
+    distribution_of,
+    environment,
+    run_command,
+)
 from keras_tying.training.attention_pictures import attention_figure
 from keras_tying.training.translation import train_translator
 from keras_tying.training.translation_evaluation import pair_perplexity, translate_sentences
@@ -58,8 +67,10 @@ def work(arguments: argparse.Namespace) -> int:
         return translate(Run.open(arguments.translate), arguments.beam, arguments.attention)
     if arguments.overlap:
         return overlap(arguments)
-    run, settings = resumed(arguments) if arguments.resume else started(arguments)
-    return train(run, settings, arguments)
+    distribution = distribution_of(arguments)
+    folder = arguments.run or Path("runs") / Path(arguments.recipe).stem
+    run, settings = begin_run(distribution, arguments, folder, lambda: started(arguments, folder), resumed)
+    return train(run, settings, arguments, distribution)
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -85,7 +96,7 @@ def parse_arguments() -> argparse.Namespace:
 # A run from its arguments, or from its folder
 
 
-def started(arguments: argparse.Namespace) -> tuple[Run, TranslationRunSettings]:
+def started(arguments: argparse.Namespace, folder: Path) -> tuple[Run, TranslationRunSettings]:
     recipe = with_overrides(load_translation_recipe(arguments.recipe), arguments)
     files = given_files(arguments)
     data_dir = None if arguments.data_dir is None else str(arguments.data_dir.resolve())
@@ -100,13 +111,13 @@ def started(arguments: argparse.Namespace) -> tuple[Run, TranslationRunSettings]
         subwords_sha256=subwords.sha256,
         command=reproducing_command(arguments),
     )
-    run = Run.create(arguments.run or Path("runs") / Path(arguments.recipe).stem, dump_table(settings))
+    run = Run.create(folder, dump_table(settings))
     subwords.save(run.subwords)
     return run, settings
 
 
-def resumed(arguments: argparse.Namespace) -> tuple[Run, TranslationRunSettings]:
-    run = Run.open(arguments.resume)
+def resumed(folder: Path) -> tuple[Run, TranslationRunSettings]:
+    run = Run.open(folder)
     return run, load_table(TranslationRunSettings, run.config)
 
 
@@ -179,7 +190,7 @@ def build_model(recipe: TranslationRecipe, subwords: data.Subwords, **changes) -
 # The things it does
 
 
-def train(run: Run, settings: TranslationRunSettings, arguments: argparse.Namespace) -> int:
+def train(run: Run, settings: TranslationRunSettings, arguments: argparse.Namespace, distribution: Distribution) -> int:
     recipe = settings.recipe
     corpus = settings.corpus()
     subwords = open_subwords(run, settings)
@@ -189,8 +200,10 @@ def train(run: Run, settings: TranslationRunSettings, arguments: argparse.Namesp
         for split in corpus.splits
     }
     keras.utils.set_random_seed(settings.seed)
-    model = build_model(recipe, subwords)
-    print_head(run, recipe, model, subwords, pairs)
+    with distribution.scope():
+        model = build_model(recipe, subwords)
+    if distribution.is_chief:
+        print_head(run, recipe, model, subwords, pairs)
     progress = train_translator(
         model,
         pairs["train"],
@@ -201,15 +214,27 @@ def train(run: Run, settings: TranslationRunSettings, arguments: argparse.Namesp
         settings.seed,
         arguments.checkpoint_minutes,
     )
+    if distribution.is_chief:
+        keep(run, model, subwords)
+        results = {**measure(model, corpus, pairs, subwords), **record(settings, model, pairs, progress)}
+        results |= distribution.description
+        run.write_results(results)
+        print_results(run, results)
+        if arguments.record:
+            record_results(settings, results)
+    distribution.meet()
+    return 0
+
+
+def keep(run: Run, model: keras.Model, subwords: data.Subwords) -> None:
     model.save(run.model)
     if keras.backend.backend() == "tensorflow":
         from keras_tying.export import export_translator
 
         export_translator(model, subwords, run.saved_model)
-    results = {**measure(model, corpus, pairs, subwords), **record(settings, model, pairs, progress)}
-    run.write_results(results)
-    if arguments.record:
-        record_results(settings, results)
+
+
+def print_results(run: Run, results: dict) -> None:
     print(
         f"test BLEU {results['test_bleu']:.2f}, chrF {results['test_chrf']:.2f}, perplexity "
         f"{results['test_perplexity']:.2f}, {results['wall_time_seconds'] / 60:.1f} minutes\n"
@@ -217,7 +242,6 @@ def train(run: Run, settings: TranslationRunSettings, arguments: argparse.Namesp
         f"TensorBoard     tensorboard --logdir {run.tensorboard}\n"
         f"everything      {run.folder}"
     )
-    return 0
 
 
 def evaluate(run: Run, beam: int) -> int:

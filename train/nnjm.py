@@ -22,7 +22,14 @@ import keras
 
 from keras_tying import data
 from keras_tying.study import joint_plots
-from keras_tying.training import Run, run_command
+from keras_tying.training import (
+    Distribution,
+    Run,
+    add_distribution_arguments,
+    begin_run,
+    distribution_of,
+    run_command,
+)
 from keras_tying.training.joint_language_model import JointSchedule, sample_perplexity, train_joint_language_model
 from keras_tying.training.joint_runs import (
     JointData,
@@ -62,8 +69,9 @@ def work(arguments: argparse.Namespace) -> int:
         return evaluate(open_joint_runs(arguments.evaluate))
     if arguments.draw:
         return draw(open_joint_runs(arguments.draw))
-    runs = open_joint_runs(arguments.resume) if arguments.resume else started(arguments)
-    return train(runs, arguments.checkpoint_minutes)
+    distribution = distribution_of(arguments)
+    runs = begin_run(distribution, arguments, arguments.run, lambda: started(arguments), open_joint_runs)
+    return train(runs, arguments.checkpoint_minutes, distribution)
 
 
 def parser() -> argparse.ArgumentParser:
@@ -92,6 +100,7 @@ def parser() -> argparse.ArgumentParser:
         options.add_argument(f"--{name.replace('_', '-')}", type=type(field.default), default=field.default)
     options.add_argument("--seed", type=int, default=1)
     options.add_argument("--checkpoint-minutes", type=float, default=5.0, help="time between checkpoints")
+    add_distribution_arguments(options)
     return options
 
 
@@ -159,7 +168,7 @@ def reproducing_command(arguments: argparse.Namespace) -> str:
 # The three things it does
 
 
-def train(runs: list[tuple[Run, JointRunSettings]], checkpoint_minutes: float) -> int:
+def train(runs: list[tuple[Run, JointRunSettings]], checkpoint_minutes: float, distribution: Distribution) -> int:
     samples, samples_of = {}, None
     for run, settings in runs:
         if run.results.exists():
@@ -170,27 +179,31 @@ def train(runs: list[tuple[Run, JointRunSettings]], checkpoint_minutes: float) -
             samples = {split: text.encode(source, target) for split, text in texts(*samples_of).items()}
         longest = min(samples["train"].longest_source, LONGEST_SENTENCE)
         keras.utils.set_random_seed(settings.seed)
-        model = create_joint_model(settings.model, len(target), len(source), longest, **settings.arguments)
+        with distribution.scope():
+            model = create_joint_model(settings.model, len(target), len(source), longest, **settings.arguments)
         settings.bootstrap_model(model, source, target)
-        print_head(run, settings, model, samples)
+        if distribution.is_chief:
+            print_head(run, settings, model, samples)
         training, validation = samples["train"], samples["valid"]
         progress = train_joint_language_model(
             model, training, validation, target, settings.schedule, run, settings.seed, checkpoint_minutes
         )
-        model.save(run.model)
-        if keras.backend.backend() == "tensorflow":
-            from keras_tying.export import export_joint_language_model
+        if distribution.is_chief:
+            model.save(run.model)
+            if keras.backend.backend() == "tensorflow":
+                from keras_tying.export import export_joint_language_model
 
-            export_joint_language_model(model, source, target, run.saved_model, settings.data.tokenization)
-        results = joint_results(model, samples, settings, progress)
-        run.write_results(results)
-        print(
-            f"test perplexity {results['test_perplexity']:.2f} (validation {results['valid_perplexity']:.2f}), "
-            f"{results['samples_per_second']:,.0f} samples a second\n"
-            f"SavedModel      {run.saved_model}\n"
-            f"TensorBoard     tensorboard --logdir {run.tensorboard}\n",
-            flush=True,
-        )
+                export_joint_language_model(model, source, target, run.saved_model, settings.data.tokenization)
+            results = joint_results(model, samples, settings, progress) | distribution.description
+            run.write_results(results)
+            print(
+                f"test perplexity {results['test_perplexity']:.2f} (validation {results['valid_perplexity']:.2f}), "
+                f"{results['samples_per_second']:,.0f} samples a second\n"
+                f"SavedModel      {run.saved_model}\n"
+                f"TensorBoard     tensorboard --logdir {run.tensorboard}\n",
+                flush=True,
+            )
+        distribution.meet()
     return 0
 
 

@@ -24,8 +24,12 @@ from keras_tying.data.skip_gram import check_enough_words
 from keras_tying.tables import dump_table, load_table
 from keras_tying.training import (
     Checkpoints,
+    Distribution,
     Run,
     SkipGramSettings,
+    add_distribution_arguments,
+    begin_run,
+    distribution_of,
     environment,
     run_command,
     train_skip_gram,
@@ -38,8 +42,10 @@ def main() -> int:
 
 
 def work(arguments: argparse.Namespace) -> int:
-    run, settings = resumed(arguments) if arguments.resume else started(arguments)
-    return train(run, settings, arguments.checkpoint_minutes)
+    distribution = distribution_of(arguments)
+    folder = arguments.run or Path("runs") / f"word2vec{'_tied' * arguments.tied}"
+    run, settings = begin_run(distribution, arguments, folder, lambda: started(arguments, folder), resumed)
+    return train(run, settings, arguments.checkpoint_minutes, distribution)
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -58,13 +64,14 @@ def parse_arguments() -> argparse.Namespace:
             f"--{name.replace('_', '-')}", type=type(default), default=default, help="default: %(default)s"
         )
     parser.add_argument("--checkpoint-minutes", type=float, default=5.0, help="time between checkpoints")
+    add_distribution_arguments(parser)
     return parser.parse_args()
 
 
 # A run from its arguments, or from its folder
 
 
-def started(arguments: argparse.Namespace) -> tuple[Run, SkipGramSettings]:
+def started(arguments: argparse.Namespace, folder: Path) -> tuple[Run, SkipGramSettings]:
     given = {name: value for name, value in vars(arguments).items() if name in SkipGramSettings.model_fields}
     given["data_dir"] = arguments.data_dir and str(arguments.data_dir.resolve())
     if arguments.train_file:
@@ -75,13 +82,13 @@ def started(arguments: argparse.Namespace) -> tuple[Run, SkipGramSettings]:
     settings = settings.model_copy(
         update={"vocabulary_sha256": vocabulary.sha256, "command": reproducing_command(arguments)}
     )
-    run = Run.create(arguments.run or Path("runs") / f"word2vec{'_tied' * settings.tied}", dump_table(settings))
+    run = Run.create(folder, dump_table(settings))
     vocabulary.save(run.vocabulary)
     return run, settings
 
 
-def resumed(arguments: argparse.Namespace) -> tuple[Run, SkipGramSettings]:
-    run = Run.open(arguments.resume)
+def resumed(folder: Path) -> tuple[Run, SkipGramSettings]:
+    run = Run.open(folder)
     return run, load_table(SkipGramSettings, run.config)
 
 
@@ -106,11 +113,23 @@ def tokens(settings: SkipGramSettings) -> Iterable[str]:
     return dataclasses.replace(corpus, tokenization=settings.tokenization or corpus.tokenization).tokens("train")
 
 
-def train(run: Run, settings: SkipGramSettings, checkpoint_minutes: float) -> int:
+def train(run: Run, settings: SkipGramSettings, checkpoint_minutes: float, distribution: Distribution) -> int:
     vocabulary = run.open_vocabulary(settings.vocabulary_sha256)
     ids = data.ids_on_disk(tokens(settings), vocabulary)
     keras.utils.set_random_seed(settings.seed)
-    model = zoo.skip_gram(len(vocabulary), settings.units, settings.tied, settings.negatives)
+    with distribution.scope():
+        model = zoo.skip_gram(len(vocabulary), settings.units, settings.tied, settings.negatives)
+    if distribution.is_chief:
+        print_head(run, settings, vocabulary, ids)
+    progress = train_skip_gram(model, ids, vocabulary, settings, run, checkpoint_minutes)
+    if distribution.is_chief:
+        run.write_results(measured(settings, ids, progress) | distribution.description)
+        print_end(run, progress.seconds, keep(run, model, vocabulary))
+    distribution.meet()
+    return 0
+
+
+def print_head(run: Run, settings: SkipGramSettings, vocabulary: data.Vocabulary, ids: np.ndarray) -> None:
     print(
         f"{'tied' if settings.tied else 'untied'} skip-gram, {settings.units} units\n"
         f"run         {run.folder}\n"
@@ -118,22 +137,26 @@ def train(run: Run, settings: SkipGramSettings, checkpoint_minutes: float) -> in
         f"text        {len(ids):,} tokens",
         flush=True,
     )
-    progress = train_skip_gram(model, ids, vocabulary, settings, run, checkpoint_minutes)
+
+
+def keep(run: Run, model: keras.Model, vocabulary: data.Vocabulary) -> list[Path]:
+    """Writes what the run is for; returns the files of vectors."""
     model.save(run.model)
-    run.write_results(measured(settings, ids, progress))
-    written = write_vectors(run, model, vocabulary)
     if keras.backend.backend() == "tensorflow":
         from keras_tying.export import export_skip_gram
 
         export_skip_gram(model, vocabulary, run.saved_model)
+    return write_vectors(run, model, vocabulary)
+
+
+def print_end(run: Run, seconds: float, written: list[Path]) -> None:
     print(
-        f"{progress.seconds / 60:.1f} minutes\n"
+        f"{seconds / 60:.1f} minutes\n"
         f"vectors         {', '.join(map(str, written))}\n"
         f"SavedModel      {run.saved_model}\n"
         f"TensorBoard     tensorboard --logdir {run.tensorboard}\n"
         f"what they learned: python train/embeddings.py {run.folder}"
     )
-    return 0
 
 
 def write_vectors(run: Run, model: keras.Model, vocabulary: data.Vocabulary) -> list[Path]:

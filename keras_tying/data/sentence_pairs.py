@@ -95,19 +95,22 @@ class SentencePairs:
         both = len(np.intersect1d(source, target))
         return {"only_source": len(source) - both, "only_target": len(target) - both, "both": both}
 
-    def batch(self, chosen: np.ndarray, multiple: int = 1) -> tuple[dict[str, np.ndarray], np.ndarray, np.ndarray]:
+    def batch(
+        self, chosen: np.ndarray, multiple: int = 1, multiple_rows: int = 1
+    ) -> tuple[dict[str, np.ndarray], np.ndarray, np.ndarray]:
         """Some pairs as a `Translator` is trained on them.
 
         Args:
             chosen: Which pairs, `[B]`.
-            multiple: Rows and lengths are filled up to multiples of this, so that there are few shapes.
+            multiple: Lengths are filled up to multiples of this, so that there are few shapes.
+            multiple_rows: Rows are filled up to a multiple of this.
 
         Returns:
             Inputs, `"source"` `int32 [B, S]` and `"target"` `int32 [B, T]`, the word before each; the
             words to predict `int32 [B, T]`, filled up with 0; and their weights `float32 [B, T]`,
             0 where filled up.
         """
-        rows = np.pad(chosen, (0, -len(chosen) % multiple), mode="edge")
+        rows = np.pad(chosen, (0, -len(chosen) % multiple_rows), mode="edge")
         source = _rows(self.sources, self.source_starts, rows, multiple)
         target = _rows(self.targets, self.target_starts, rows, multiple)
         before = np.pad(target[:, :-1], ((0, 0), (1, 0)), constant_values=FILLED_UP)

@@ -39,7 +39,15 @@ class CarriedState(keras.layers.Layer):
                 f"Load the model anew to train with another batch size. Received: batch_size={batch_size}"
             )
         self._states = [
-            self.add_weight(shape=(batch_size, width), initializer="zeros", trainable=False, name=f"state_{i}")
+            keras.Variable(
+                "zeros",
+                (batch_size, width),
+                self.variable_dtype,
+                trainable=False,
+                synchronization="on_read",  # every replica has rows of its own
+                aggregation="only_first_replica",
+                name=f"state_{i}",
+            )
             for i, width in enumerate(self.widths)
         ]
         self.batch_size = batch_size

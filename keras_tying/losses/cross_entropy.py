@@ -6,6 +6,7 @@ import keras
 from keras import ops
 
 from keras_tying.losses.output_layer import fused_cross_entropy, losses_from_logits, plain_cross_entropy, token_losses
+from keras_tying.replicas import rows_of_batch, sum_over_replicas
 
 REDUCTIONS = ("sum_over_steps", "mean")
 
@@ -70,11 +71,12 @@ class SequenceCrossEntropy(keras.losses.Loss):
         return ops.sum(objective * self.token_weights(y_true, sample_weight))
 
     def token_weights(self, y_true, sample_weight=None):
-        """Weight `[B, T]` of each target in the scalar loss."""
+        """Weight `[B, T]` of each target in the scalar loss, of which every replica has its share."""
         weights = self._counted(y_true, sample_weight)
         if self.scale == "sum_over_steps":
-            return weights / ops.cast(ops.shape(y_true)[0], "float32")
-        return weights / ops.maximum(ops.sum(weights), 1)
+            return weights / rows_of_batch(y_true)
+        (total,) = sum_over_replicas([ops.sum(weights)])
+        return weights / ops.maximum(total, 1)
 
     def from_hidden(self, y_true, hidden, output, sample_weight=None, training=True, seed=None):
         """The loss without logits.

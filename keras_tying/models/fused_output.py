@@ -6,9 +6,11 @@ import keras
 
 from keras_tying.losses import OutputLayer, SequenceCrossEntropy
 from keras_tying.metrics import Perplexity
+from keras_tying.models.replicated import ReplicatedModel
+from keras_tying.replicas import replicas_in_step
 
 
-class FusedOutputModel(keras.Model):
+class FusedOutputModel(ReplicatedModel):
     """A model that hands its hidden states to the loss while `fit` and `evaluate` run.
 
     Compiled with a `SequenceCrossEntropy`, one of which stands in where no loss is given, training goes from
@@ -92,7 +94,7 @@ class FusedOutputModel(keras.Model):
             y, y_pred, self.output_layer, sample_weight, training, self.loss_seeds
         )
         self.perplexity.update_losses(nll, counted)
-        return sum(self.losses, start=loss)
+        return loss + sum(self.losses) / replicas_in_step()
 
     def compute_metrics(self, x, y, y_pred, sample_weight=None):
         if not self._loss_takes_hidden:

@@ -13,6 +13,7 @@ from keras_tying.models.fused_output import FusedOutputModel
 from keras_tying.models.recurrent_stack import dropout_layers, recurrent_layers
 from keras_tying.models.sampling import generate_words
 from keras_tying.models.variational_dropout import VariationalDropout, as_dropout
+from keras_tying.replicas import part_of, scope_of
 
 
 @keras.saving.register_keras_serializable("keras_tying")
@@ -213,12 +214,14 @@ class LanguageModel(FusedOutputModel):
         """From now on, `fit` and `evaluate` start each batch where the one before it ended.
 
         Args:
-            batch_size: Rows of every batch.
+            batch_size: Rows of every batch, divided among the replicas of a `tf.distribute.Strategy`.
 
         Raises:
-            ValueError: If the state is allocated for another batch size already.
+            ValueError: If the state is allocated for another batch size already, or the replicas cannot have as many
+                rows each.
         """
-        self.carried.allocate(batch_size)
+        with scope_of(self):
+            self.carried.allocate(part_of(self, batch_size))
 
     def reset_state(self):
         """Forgets the carried state, as at the start of a text."""

@@ -4,6 +4,8 @@ import keras
 from keras import ops
 
 from keras_tying.layers import TiedEmbedding
+from keras_tying.models.replicated import ReplicatedModel
+from keras_tying.replicas import sum_over_replicas
 
 if keras.backend.backend() == "tensorflow":
     from keras_tying.models.skip_gram_tensorflow import can_update_rows, row_train_step
@@ -14,7 +16,7 @@ else:
 
 
 @keras.saving.register_keras_serializable("keras_tying")
-class SkipGram(keras.Model):
+class SkipGram(ReplicatedModel):
     """Skip-gram: a word's input embedding predicts the words around it against words drawn at random.
 
     With the input embedding `u` of a centre word, the output embedding `v` of a context word and those
@@ -94,6 +96,7 @@ class SkipGram(keras.Model):
         self.embedding.build()
         self.context_embedding.build()
         counts = {"shape": (self.vocabulary_size,), "initializer": "zeros", "trainable": False, "dtype": "float32"}
+        counts["aggregation"] = "only_first_replica"
         self.input_updates = self.add_weight(name="input_updates", **counts)
         self.output_updates = self.add_weight(name="output_updates", **counts)
         self.built = True
@@ -154,8 +157,10 @@ class SkipGram(keras.Model):
         def by_word(ids, values):
             return ops.segment_sum(ops.reshape(values, (-1,)), ops.reshape(ids, (-1,)), self.vocabulary_size)
 
-        self.input_updates.assign_add(by_word(centres, ops.sum(met, axis=-1)))
-        self.output_updates.assign_add(by_word(words, ops.sum(weights, axis=-2)))
+        updates = by_word(centres, ops.sum(met, axis=-1)), by_word(words, ops.sum(weights, axis=-2))
+        inputs, outputs = sum_over_replicas(list(updates))
+        self.input_updates.assign_add(inputs)
+        self.output_updates.assign_add(outputs)
 
     def get_config(self):
         return {

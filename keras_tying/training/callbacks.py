@@ -5,6 +5,8 @@ from collections.abc import Callable
 
 import keras
 
+from keras_tying.replicas import of_chief
+
 
 class TrainingDiverged(ArithmeticError):
     """The loss is no longer a number."""
@@ -68,18 +70,21 @@ class LearningRate(keras.callbacks.Callback):
     """Adds the learning rate an epoch ends with to its logs."""
 
     def on_epoch_end(self, epoch, logs=None):
-        logs["learning_rate"] = float(self.model.optimizer.learning_rate)
+        logs["learning_rate"] = float(keras.ops.convert_to_numpy(self.model.optimizer.learning_rate))
 
 
 class GradientNorm(keras.callbacks.Callback):
     """Adds the norm of the last gradient, before clipping, to each epoch's logs."""
 
     def on_epoch_end(self, epoch, logs=None):
-        logs["gradient_norm"] = float(self.model.optimizer.gradient_norm)
+        logs["gradient_norm"] = float(keras.ops.convert_to_numpy(self.model.optimizer.gradient_norm))
 
 
 class Validation(keras.callbacks.Callback):
-    """Adds a figure of a validation text, such as its perplexity, to each epoch's logs; `measure` takes it."""
+    """Adds a figure of a validation text, such as its perplexity, to each epoch's logs; `measure` takes it.
+
+    Every worker measures and goes by what the chief measured.
+    """
 
     def __init__(self, measure: Callable[[], float], name: str = "val_perplexity"):
         super().__init__()
@@ -87,4 +92,4 @@ class Validation(keras.callbacks.Callback):
         self.name = name
 
     def on_epoch_end(self, epoch, logs=None):
-        logs[self.name] = self.measure()
+        logs[self.name] = of_chief(self.model, self.measure())

@@ -9,6 +9,7 @@ from typing import NoReturn
 import keras
 import numpy as np
 
+from keras_tying.replicas import is_chief, sum_over_workers
 from keras_tying.training.callbacks import TrainingDiverged
 from keras_tying.training.checkpoints import Checkpoint, CheckpointStore, read_variables, write_variables
 
@@ -29,7 +30,8 @@ class Checkpoints(keras.callbacks.Callback):
     """Saves after each epoch, every few minutes, and when asked to stop; restores where a run stood.
 
     Within `stop_on_signals()`, SIGINT (Ctrl-C) and SIGTERM ask to stop: the steps in flight are finished,
-    a checkpoint is written and `TrainingInterrupted` is raised.
+    a checkpoint is written and `TrainingInterrupted` is raised. Of several workers the chief writes, all restore
+    from the same folder, and a signal to one of them stops all.
 
     Args:
         store: Where checkpoints go.
@@ -58,8 +60,18 @@ class Checkpoints(keras.callbacks.Callback):
         self._started = self._saved = time.monotonic()
 
     def restore(self, model: keras.Model) -> bool:
-        """Puts `model` where the newest whole checkpoint left it; `False` if there is none."""
+        """Puts `model` where the newest whole checkpoint left it; `False` if there is none.
+
+        Raises:
+            FileNotFoundError: If some workers find the checkpoint and others do not.
+        """
         checkpoint = self.store.newest()
+        workers, found = sum_over_workers(model, [1.0, float(checkpoint is not None)])
+        if found not in (0.0, workers):
+            raise FileNotFoundError(
+                f"{found:.0f} of {workers:.0f} workers find a checkpoint in {self.store.folder}. "
+                "The folder of a run must be one that all of them see."
+            )
         if checkpoint is None:
             return False
         write_variables(model, checkpoint.values)
@@ -100,24 +112,26 @@ class Checkpoints(keras.callbacks.Callback):
         self.batch = min(self._first_batch + batch + 1, self.batches)
         if self.batch == self.batches:
             return  # on_epoch_end saves
-        if self._stop_signal is not None:
+        due = is_chief(self.model) and time.monotonic() - self._saved > 60 * self.minutes
+        stop, save = sum_over_workers(self.model, [float(self._stop_signal is not None), float(due)])
+        if stop:
             self._stop(self._save())
-        if time.monotonic() - self._saved > 60 * self.minutes:
+        if save:
             self._save()
 
     def on_epoch_end(self, epoch, logs=None):
         self.history.append({name: float(value) for name, value in (logs or {}).items()})
         self.epoch, self.batch = epoch + 1, 0
-        path = self._save()
-        if self._stop_signal is not None:
-            self._stop(path)
+        saved = self._save()
+        (stop,) = sum_over_workers(self.model, [float(self._stop_signal is not None)])
+        if stop:
+            self._stop(saved)
 
-    def _stop(self, saved: Path) -> NoReturn:
-        assert self._stop_signal is not None
-        run = self.store.folder.parent
-        raise TrainingInterrupted(f"Stopped by {self._stop_signal.name}; saved {saved.name}.", run)
+    def _stop(self, saved: str) -> NoReturn:
+        by = "a signal to another worker" if self._stop_signal is None else self._stop_signal.name
+        raise TrainingInterrupted(f"Stopped by {by}; saved {saved}.", self.store.folder.parent)
 
-    def _save(self) -> Path:
+    def _save(self) -> str:
         self.seconds = self._earlier_seconds + time.monotonic() - self._started
         progress = {
             "epoch": self.epoch,
@@ -128,9 +142,9 @@ class Checkpoints(keras.callbacks.Callback):
         values = read_variables(self.model)
         if not all(np.isfinite(value).all() for value in values.values()):
             raise TrainingDiverged("The weights are no longer numbers; the checkpoints from before are kept.")
-        path = self.store.save(Checkpoint(values, progress))
+        saved = self.store.save(Checkpoint(values, progress)).name if is_chief(self.model) else "by the chief"
         self._saved = time.monotonic()
-        return path
+        return saved
 
 
 class KeepBest(keras.callbacks.Callback):
@@ -155,7 +169,9 @@ class KeepBest(keras.callbacks.Callback):
         figure = float(logs[self.measure])
         if all(self.sign * figure > self.sign * earlier[self.measure] for earlier in self.history):
             progress = {"epoch": epoch, self.measure: figure}
-            self.store.save(Checkpoint(read_variables(self.model), progress))
+            values = read_variables(self.model)
+            if is_chief(self.model):
+                self.store.save(Checkpoint(values, progress))
 
     def restore(self, model: keras.Model) -> None:
         """Puts `model` where it was best."""

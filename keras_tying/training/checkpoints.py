@@ -13,6 +13,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
 from keras_tying.files import write_atomically
+from keras_tying.replicas import has_own_rows, replicas_of, rows_of_all, set_rows_of_all
 
 log = logging.getLogger(__name__)
 
@@ -88,12 +89,13 @@ class CheckpointStore:
 
 
 def read_variables(model: keras.Model) -> dict[str, np.ndarray]:
-    """Values of all variables of a compiled model and its optimizer: weights, seeds, states, metrics."""
+    """Values of all variables of a compiled model and its optimizer: weights, seeds, states, metrics.
+
+    They are the same however many replicas the model has. All workers must call this at the same time.
+    """
     if hasattr(model, "jax_state_sync"):
         model.jax_state_sync()
-    return {
-        name: np.array(keras.ops.convert_to_numpy(variable), order="C") for name, variable in _named_variables(model)
-    }
+    return {name: np.array(_value(model, variable), order="C") for name, variable in _named_variables(model)}
 
 
 def write_variables(model: keras.Model, values: dict[str, np.ndarray]) -> None:
@@ -104,14 +106,29 @@ def write_variables(model: keras.Model, values: dict[str, np.ndarray]) -> None:
     """
     variables = dict(_named_variables(model))
     for name, variable in variables.items():
-        if name not in values or values[name].shape != tuple(variable.shape):
+        shape = _shape(model, variable)
+        if name not in values or values[name].shape != shape:
             received = values[name].shape if name in values else "no such variable"
             raise ValueError(
-                f"The checkpoint is of another model: {name} has shape {tuple(variable.shape)} here. "
+                f"The checkpoint is of another model: {name} has shape {shape} here. "
                 f"Received: {received}. Use the recipe and the vocabulary the run was made with."
             )
     for name, variable in variables.items():
-        variable.assign(values[name])
+        if has_own_rows(variable):
+            set_rows_of_all(model, variable, values[name])
+        else:
+            variable.assign(values[name])
+
+
+def _value(model, variable):
+    return rows_of_all(model, variable) if has_own_rows(variable) else keras.ops.convert_to_numpy(variable)
+
+
+def _shape(model, variable):
+    if not has_own_rows(variable):
+        return tuple(variable.shape)
+    rows, *rest = variable.shape
+    return rows * replicas_of(model), *rest
 
 
 def _named_variables(model: keras.Model):

@@ -5,9 +5,19 @@ import logging
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
 from keras_tying.training.callbacks import TrainingDiverged
 from keras_tying.training.checkpointing import TrainingInterrupted
+from keras_tying.training.distribution import (
+    STRATEGIES,
+    Distribution,
+    WorkersMissing,
+    errors_of_lost_workers,
+    open_distribution,
+)
+
+T = TypeVar("T")
 
 CAN_BE_RESUMED = 75
 """Exit code of a run that was asked to stop (EX_TEMPFAIL: try again later)."""
@@ -25,6 +35,46 @@ def add_run_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--checkpoint-minutes", type=float, default=5.0, help="time between checkpoints")
     parser.add_argument("--record", action="store_true", help="write the figures to the recipe")
+    add_distribution_arguments(parser)
+
+
+def add_distribution_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds where a training runs: see docs/distributed.md."""
+    parser.add_argument("--strategy", choices=STRATEGIES, default="auto", help="how training is distributed")
+    parser.add_argument("--replicas", type=int, help="mirrored: GPUs, or parts of the processor; default: all")
+    parser.add_argument("--wait-minutes", type=float, default=10.0, help="multiworker: for workers to come up")
+    parser.add_argument("--restartable", action="store_true", help="go on with the run if its folder holds it already")
+
+
+def distribution_of(arguments: argparse.Namespace) -> Distribution:
+    """What the arguments of `add_distribution_arguments` ask for; raises as `open_distribution` does."""
+    return open_distribution(arguments.strategy, arguments.replicas, arguments.wait_minutes)
+
+
+def begin_run(
+    distribution: Distribution,
+    arguments: argparse.Namespace,
+    folder: Path,
+    start: Callable[[], T],
+    resume: Callable[[Path], T],
+) -> T:
+    """The run that a command line is about: a new one, which the chief makes, or one that stands.
+
+    Args:
+        distribution: Where it trains.
+        arguments: With `resume`, a folder or `None`, and `restartable`.
+        folder: Of a new run.
+        start: Makes it.
+        resume: Opens one that stands in a folder.
+    """
+    if arguments.resume:
+        return resume(Path(arguments.resume))
+
+    def chiefs() -> T:
+        stands = any(folder.glob("config.toml")) or any(folder.glob("*/config.toml"))
+        return resume(folder) if arguments.restartable and stands else start()
+
+    return distribution.chief_first(chiefs, lambda: resume(folder))
 
 
 def run_command(command: Callable[[], int], to_continue: str = "The same command goes on from there.") -> int:
@@ -43,6 +93,12 @@ def run_command(command: Callable[[], int], to_continue: str = "The same command
     except TrainingInterrupted as stop:
         print(f"\n{stop} {to_continue.format(run=stop.run)}")
         return CAN_BE_RESUMED
+    except WorkersMissing as error:
+        print(f"error: {error}", file=sys.stderr)
+        return CAN_BE_RESUMED
     except (ValueError, OSError, ModuleNotFoundError, TrainingDiverged) as error:
         print(f"error: {error}", file=sys.stderr)
         return DIVERGED if isinstance(error, TrainingDiverged) else MISTAKEN
+    except errors_of_lost_workers() as error:
+        print(f"error: another worker is gone ({type(error).__name__}). {to_continue}", file=sys.stderr)
+        return CAN_BE_RESUMED

@@ -5,8 +5,11 @@ from typing import Any
 
 import keras
 
+from keras_tying.replicas import is_chief
 from keras_tying.training.callbacks import stalled
 from keras_tying.training.checkpointing import Checkpoints
+from keras_tying.training.progress import Progress
+from keras_tying.training.tensorboard import TensorBoardLog
 
 STEPS_PER_CALL = 1 if keras.backend.backend() == "torch" else 20
 """Training steps a compiled call takes; losses are read back between calls. PyTorch compiles none."""
@@ -19,6 +22,7 @@ def fit_to_the_end(
     patience: int | None,
     checkpoints: Checkpoints,
     callbacks: list[keras.callbacks.Callback],
+    each_epoch_anew: bool = False,
 ) -> None:
     """Trains a compiled model on, from the epoch and batch its checkpoints stand at.
 
@@ -29,26 +33,24 @@ def fit_to_the_end(
         epochs: Epochs of the whole run.
         patience: Epochs without a better validation perplexity before training stops; `None` never stops.
         checkpoints: Knows where the run stands; one of the callbacks.
-        callbacks: Of `fit`.
+        callbacks: Of `fit`; what they print and log, of several workers the chief does.
+        each_epoch_anew: Whether what `data` gives can be read but once.
 
     Raises:
         TrainingDiverged: If the loss becomes NaN or infinite.
         TrainingInterrupted: If SIGINT or SIGTERM asked to stop; a checkpoint is written.
     """
-
-    def fit(last: int) -> None:
-        if checkpoints.epoch >= last or stalled(checkpoints.history, patience):
-            return
-        model.fit(
-            **data(checkpoints.epoch, checkpoints.batch),
-            shuffle=False,
-            initial_epoch=checkpoints.epoch,
-            epochs=last,
-            callbacks=callbacks,
-            verbose=0,
-        )
+    if not is_chief(model):
+        callbacks = [callback for callback in callbacks if not isinstance(callback, (Progress, TensorBoardLog))]
 
     with checkpoints.stop_on_signals():
-        if checkpoints.batch:  # the rest of an epoch that was interrupted
-            fit(checkpoints.epoch + 1)
-        fit(epochs)
+        while checkpoints.epoch < epochs and not stalled(checkpoints.history, patience):
+            one_epoch = each_epoch_anew or checkpoints.batch  # the rest of an epoch that was interrupted
+            model.fit(
+                **data(checkpoints.epoch, checkpoints.batch),
+                shuffle=False,
+                initial_epoch=checkpoints.epoch,
+                epochs=checkpoints.epoch + 1 if one_epoch else epochs,
+                callbacks=callbacks,
+                verbose=0,
+            )

@@ -7,6 +7,7 @@ from pydantic import Field
 from keras_tying.data import JointSamples, Vocabulary
 from keras_tying.losses import SequenceCrossEntropy
 from keras_tying.optimizers import ClippedSGD
+from keras_tying.replicas import part_of
 from keras_tying.tables import Table
 from keras_tying.training.callbacks import BeginEpoch, GradientNorm, StopOnNaN, StopWhenStalled, Validation
 from keras_tying.training.checkpointing import Checkpoints, KeepBest
@@ -114,10 +115,11 @@ def train_joint_language_model(
         The checkpoint callback, with the history of all epochs and the training time.
 
     Raises:
-        ValueError: If the text does not fill a batch.
+        ValueError: If the text does not fill a batch, or the replicas of the model cannot have as many samples each.
         TrainingDiverged: If the loss becomes NaN or infinite.
         TrainingInterrupted: If SIGINT or SIGTERM asked to stop; a checkpoint is written.
     """
+    part_of(model, schedule.batch_size)
     batches = len(train) // schedule.batch_size
     if not batches:
         raise ValueError(

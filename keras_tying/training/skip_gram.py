@@ -1,6 +1,6 @@
 """Training skip-gram embeddings, from an empty folder or from where a run stood."""
 
-from typing import Literal
+from typing import Any, Literal
 
 import keras
 import numpy as np
@@ -9,11 +9,12 @@ from pydantic import Field
 from keras_tying.data import SkipGramBatches, Vocabulary, word_counts
 from keras_tying.data.skip_gram import noise_distribution
 from keras_tying.metrics import nearest_neighbours
+from keras_tying.replicas import replicas_of
 from keras_tying.tables import Table
 from keras_tying.training.callbacks import LearningRate, StopOnNaN
 from keras_tying.training.checkpointing import Checkpoints
 from keras_tying.training.checkpoints import CheckpointStore
-from keras_tying.training.language_model import STEPS_PER_CALL
+from keras_tying.training.fitting import STEPS_PER_CALL, fit_to_the_end
 from keras_tying.training.progress import Progress
 from keras_tying.training.runs import Run
 from keras_tying.training.tensorboard import TensorBoardLog
@@ -85,7 +86,7 @@ def train_skip_gram(
         settings.window,
         settings.subsample,
         SPAN,
-        spans_of_a_batch(counts, settings),
+        spans_of_a_batch(counts, settings, replicas_of(model)),
         seed=settings.seed,
     )
     model.compile(
@@ -105,21 +106,15 @@ def train_skip_gram(
         TensorBoardLog(run.tensorboard, vocabulary.words, lambda: _neighbours(model, vocabulary), "nearest words"),
         checkpoints,
     ]
-    with checkpoints.stop_on_signals():
-        while checkpoints.epoch < settings.epochs:
-            model.fit(
-                ((batch,) for batch in text.epoch(checkpoints.epoch, checkpoints.batch)),
-                initial_epoch=checkpoints.epoch,
-                epochs=checkpoints.epoch + 1,
-                steps_per_epoch=text.batches - checkpoints.batch,
-                callbacks=callbacks,
-                shuffle=False,
-                verbose=0,
-            )
+
+    def data(epoch: int, batch: int) -> dict[str, Any]:
+        return {"x": ((each,) for each in text.epoch(epoch, batch)), "steps_per_epoch": text.batches - batch}
+
+    fit_to_the_end(model, data, settings.epochs, None, checkpoints, callbacks, each_epoch_anew=True)
     return checkpoints
 
 
-def spans_of_a_batch(counts: np.ndarray, settings: SkipGramSettings) -> int:
+def spans_of_a_batch(counts: np.ndarray, settings: SkipGramSettings, replicas: int = 1) -> int:
     """Spans whose updates may be summed, so that a batch does what word2vec's single updates do.
 
     The most frequent word is drawn as a negative again and again within a batch. Its row moves by the sum,
@@ -129,9 +124,11 @@ def spans_of_a_batch(counts: np.ndarray, settings: SkipGramSettings) -> int:
     Args:
         counts: Occurrences `[V]`.
         settings: Learning rate, negatives and window.
+        replicas: Of the model, each of which gets as many.
     """
     draws = settings.negatives * (settings.window + 1) * noise_distribution(counts).max()  # for each word of the text
-    return int(np.clip(LARGEST_STEP / (settings.learning_rate * draws * SPAN), 1, SPANS_OF_A_BATCH))
+    spans = int(np.clip(LARGEST_STEP / (settings.learning_rate * draws * SPAN), 1, SPANS_OF_A_BATCH))
+    return max(spans // replicas, 1) * replicas
 
 
 def _neighbours(model: keras.Model, vocabulary: Vocabulary, words: int = 20, near: int = 8) -> str:

@@ -8,6 +8,7 @@ from matplotlib.figure import Figure
 from keras_tying.data import PairBatches, SentencePairs, Subwords
 from keras_tying.losses import SequenceCrossEntropy
 from keras_tying.metrics import translation_scores
+from keras_tying.replicas import replicas_of
 from keras_tying.training.attention_pictures import attention_figure
 from keras_tying.training.callbacks import BeginEpoch, LearningRate, StopOnNaN, StopWhenStalled, Validation
 from keras_tying.training.checkpointing import Checkpoints, KeepBest
@@ -81,7 +82,7 @@ def train_translator(
     def picture() -> Figure:
         return attention_figure(model, subwords, sources[0], translations[0])
 
-    order = TranslationBatches(batches)
+    order = TranslationBatches(batches, replicas_of(model))
     callbacks = [
         BeginEpoch(order),
         LearningRate(),

@@ -1,5 +1,7 @@
 """Batches of sentence pairs as `fit` takes them."""
 
+import math
+
 import keras
 import numpy as np
 
@@ -18,18 +20,20 @@ class TranslationBatches(keras.utils.PyDataset):
 
     Args:
         batches: The text.
+        replicas: Of the model, each of which gets as many rows of a batch.
     """
 
-    def __init__(self, batches: PairBatches):
+    def __init__(self, batches: PairBatches, replicas: int = 1):
         super().__init__()
         self.batches = batches
+        self.multiple_rows = math.lcm(replicas, SHAPES_OF)
         self.begin(0)
 
     def __len__(self):
         return len(self.batches) - self.first_batch
 
     def __getitem__(self, index):
-        return self.batches.pairs.batch(self._order[self.first_batch + index], SHAPES_OF)
+        return self.batches.pairs.batch(self._order[self.first_batch + index], SHAPES_OF, self.multiple_rows)
 
     def begin(self, epoch: int, first_batch: int = 0) -> None:
         """Goes to a batch of an epoch, counted from 0, as if those before had been seen."""

@@ -17,7 +17,7 @@ def pair_perplexity(model: keras.Model, pairs: SentencePairs) -> float:
     total = 0.0
     longest = int(max(pairs.source_lengths.max(), pairs.target_lengths.max()))
     for chosen in PairBatches(pairs, max(POSITIONS, longest), seed=0).order(0):
-        inputs, targets, weights = pairs.batch(chosen, SHAPES_OF)
+        inputs, targets, weights = pairs.batch(chosen, SHAPES_OF, SHAPES_OF)
         scores = model.score(inputs, np.where(weights > 0, targets, -1))
         total -= float(np.sum(scores, dtype=np.float64))
     with np.errstate(over="ignore"):  # a model that has diverged has infinite perplexity

@@ -199,7 +199,7 @@ def test_wmt_without_its_files_says_which_are_expected(tmp_path):
 
 def test_filling_up_to_multiples_adds_no_weight(pairs):
     chosen = np.arange(5)
-    (inputs, words, weights), (few, less, light) = pairs.batch(chosen, 8), pairs.batch(chosen)
+    (inputs, words, weights), (few, less, light) = pairs.batch(chosen, 8, 8), pairs.batch(chosen)
     assert all(size % 8 == 0 for array in (*inputs.values(), words, weights) for size in array.shape)
     steps = less.shape[1]
     np.testing.assert_array_equal(weights[:5, :steps], light)

@@ -1,0 +1,112 @@
+"""Several workers on this machine, for trying things; restarted together when one is lost.
+
+python -m keras_tying.training.local_cluster --workers 2 -- train/lm.py --run runs/two --restartable
+
+Every worker gets the command and a `TF_CONFIG`. When one ends before its time, the others are stopped and, if it can
+be continued, all are started again, as a scheduler would.
+"""
+
+import argparse
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from contextlib import ExitStack
+
+from keras_tying.training.command_line import CAN_BE_RESUMED
+
+GRACE_SECONDS = 20
+"""How long a worker that was asked to stop may take for it."""
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--restarts", type=int, default=0, help="how often to start anew after the loss of a worker")
+    parser.add_argument("command", nargs="+", help="a script and its arguments, after --")
+    arguments = parser.parse_args()
+    if arguments.workers < 1:
+        parser.error(f"--workers must be at least 1. Received: {arguments.workers}")
+    return run_cluster([sys.executable, *arguments.command], arguments.workers, arguments.restarts)
+
+
+def run_cluster(command: list[str], workers: int, restarts: int = 0) -> int:
+    """Runs a command as so many workers; returns the exit code of the first that failed, or 0."""
+    for attempt in range(restarts + 1):
+        code = _run_once(command, workers)
+        can_go_on = code == CAN_BE_RESUMED or code < 0  # negative: killed by a signal
+        if not can_go_on or attempt == restarts:
+            break
+        print(f"[cluster] a worker ended with {code}; starting all again", flush=True)
+    return code
+
+
+def _run_once(command: list[str], workers: int) -> int:
+    addresses = [f"127.0.0.1:{port}" for port in free_ports(workers)]
+    processes = []
+    for index in range(workers):
+        config = {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": index}}
+        process = subprocess.Popen(
+            command,
+            env={**os.environ, "TF_CONFIG": json.dumps(config)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        print(f"[cluster] worker {index} is process {process.pid}", flush=True)
+        threading.Thread(target=_print_lines, args=(index, process), daemon=True).start()
+        processes.append(process)
+
+    def pass_on(number, frame):
+        for process in processes:
+            process.send_signal(number)
+
+    handlers = {number: signal.signal(number, pass_on) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        return _wait(processes)
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+
+
+def _wait(processes: list[subprocess.Popen]) -> int:
+    """Waits for all; once one fails, stops the others."""
+    while True:
+        codes = [process.poll() for process in processes]
+        failed = [code for code in codes if code]
+        if failed or None not in codes:
+            break
+        time.sleep(0.1)
+    for process in processes:
+        process.terminate()
+    deadline = time.monotonic() + GRACE_SECONDS
+    for process in processes:
+        try:
+            process.wait(max(deadline - time.monotonic(), 0))
+        except subprocess.TimeoutExpired:
+            process.kill()  # it waits for the one that is lost
+            process.wait()
+    return failed[0] if failed else 0
+
+
+def _print_lines(index: int, process: subprocess.Popen) -> None:
+    assert process.stdout is not None
+    for line in process.stdout:
+        print(f"[{index}] {line}", end="", flush=True)
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports of this machine that nothing listens on now."""
+    with ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        return [each.getsockname()[1] for each in sockets]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

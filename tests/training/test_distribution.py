@@ -1,0 +1,171 @@
+"""Several replicas and workers, on loopback: they come to what one comes to, and survive what machines do."""
+
+import functools
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import SimpleNamespace
+
+import keras
+import numpy as np
+import pytest
+
+from keras_tying import replicas, training
+from keras_tying.training.command_line import CAN_BE_RESUMED
+from keras_tying.training.local_cluster import free_ports
+
+REPOSITORY = Path(__file__).parents[2]
+CLUSTER = ["-m", "keras_tying.training.local_cluster", "--workers", "2"]
+REPLICATED = "tests/training/replicated.py"
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """What small models come to by strategy: a function of their names."""
+
+    @functools.cache
+    def train(*names):
+        folder = tmp_path_factory.mktemp("replicated")
+        alone = [REPLICATED, folder, "mirrored,one", *names]
+        together = [*CLUSTER, "--", REPLICATED, folder, "multiworker", *names]
+        for command in (alone, together):
+            process = subprocess.run(
+                [sys.executable, *command], cwd=REPOSITORY, capture_output=True, text=True, timeout=300
+            )
+            assert process.returncode == 0, process.stdout + process.stderr
+        return {path.stem: json.loads(path.read_text()) for path in folder.iterdir()}
+
+    return train
+
+
+def check_replicas_come_to_what_one_comes_to(trained, model, strategy):
+    expected, received = trained["one"][model], trained[strategy][model]
+    for measure, values in expected["history"].items():
+        np.testing.assert_allclose(received["history"][measure], values, rtol=1e-6, err_msg=measure)
+    for name, value in expected["variables"].items():
+        # Adam divides by the root of what may be almost nothing.
+        np.testing.assert_allclose(received["variables"][name], value, rtol=1e-3, atol=1e-6, err_msg=name)
+
+
+@pytest.mark.parametrize("strategy", ["mirrored", "multiworker"])
+@pytest.mark.parametrize("model", ["language_model", "translator"])
+def test_replicas_come_to_what_one_comes_to(trained, model, strategy):
+    check_replicas_come_to_what_one_comes_to(trained("language_model", "translator"), model, strategy)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("strategy", ["mirrored", "multiworker"])
+@pytest.mark.parametrize("model", ["joint_language_model", "skip_gram"])
+def test_replicas_of_the_other_models_do_too(trained, model, strategy):
+    check_replicas_come_to_what_one_comes_to(trained("joint_language_model", "skip_gram"), model, strategy)
+
+
+def start_cluster(*arguments):
+    process = subprocess.Popen(
+        [sys.executable, *CLUSTER, *map(str, arguments)],
+        cwd=REPOSITORY,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    workers = []
+    while len(workers) < 2:
+        line = process.stdout.readline()
+        assert line, "the cluster ended"
+        workers += map(int, re.findall(r"worker \d is process (\d+)", line))
+    return process, workers
+
+
+def wait_for_checkpoint(process, run, number):
+    index = run / "checkpoints" / "index.json"
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline and process.poll() is None:
+        if index.exists() and (newest := json.loads(index.read_text())[-1])["number"] >= number:
+            return newest["progress"]
+        time.sleep(0.01)
+    raise AssertionError("no checkpoint within two minutes: " + process.communicate(timeout=30)[0])
+
+
+def test_a_run_that_lost_workers_ends_like_an_undisturbed_one(tmp_path, run_python):
+    arguments = ["train/lm.py", "--epochs", "1", "--checkpoint-minutes", "0"]
+    undisturbed, disturbed = tmp_path / "undisturbed", tmp_path / "disturbed"
+    run_python(*arguments, "--run", undisturbed, "--strategy", "mirrored", "--replicas", "2")
+    arguments += ["--run", disturbed, "--restartable"]
+
+    process, workers = start_cluster("--", *arguments)
+    wait_for_checkpoint(process, disturbed, 0)
+    os.kill(workers[1], signal.SIGTERM)  # one worker is pre-empted: all stop, the chief saves
+    output, _ = process.communicate(timeout=60)
+    assert process.returncode == CAN_BE_RESUMED, output
+    assert "Stopped by SIGTERM" in output
+    assert "a signal to another worker" in output
+
+    number = json.loads((disturbed / "checkpoints" / "index.json").read_text())[-1]["number"]
+    process, workers = start_cluster("--restarts", "1", "--", *arguments)
+    wait_for_checkpoint(process, disturbed, number + 2)
+    os.kill(workers[0], signal.SIGKILL)  # the chief, perhaps while it saves
+    output, _ = process.communicate(timeout=180)
+    assert process.returncode == 0, output
+    assert "starting all again" in output
+
+    models = [keras.saving.load_model(run / "model.keras") for run in (undisturbed, disturbed)]
+    for expected, received in zip(*(model.get_weights() for model in models), strict=True):
+        np.testing.assert_array_equal(received, expected)
+    results = [json.loads((run / "results.json").read_text()) for run in (undisturbed, disturbed)]
+    assert results[0]["test_perplexity"] == results[1]["test_perplexity"]
+    assert [each["workers"] for each in results] == [1, 2]
+
+
+def test_a_worker_that_never_comes_up_is_named(tmp_path):
+    addresses = [f"127.0.0.1:{port}" for port in free_ports(2)]
+    config = {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": 0}}
+    process = subprocess.run(
+        [sys.executable, "train/lm.py", "--run", tmp_path / "run", "--wait-minutes", "0.05"],
+        cwd=REPOSITORY,
+        env={**os.environ, "TF_CONFIG": json.dumps(config)},
+        timeout=120,
+        capture_output=True,
+        text=True,
+    )
+    assert process.returncode == CAN_BE_RESUMED
+    assert f"worker 1 at {addresses[1]} cannot be reached" in process.stderr
+    assert "worker 0" not in process.stderr
+    assert not (tmp_path / "run").exists()
+
+
+def test_rows_must_be_divided_evenly():
+    model = SimpleNamespace(distribute_strategy=SimpleNamespace(num_replicas_in_sync=3))
+    assert replicas.part_of(model, 21) == 7
+    with pytest.raises(ValueError, match=r"evenly among 3 replicas. Received: a batch of 20 rows. Use a multiple of 3"):
+        replicas.part_of(model, 20)
+
+
+@pytest.mark.parametrize(
+    ("strategy", "message"),
+    [("many", r"must be one of .* Received: 'many'"), ("multiworker", r"Received neither TF_CONFIG nor SLURM_NTASKS")],
+)
+def test_a_strategy_that_cannot_be_is_refused(strategy, message, monkeypatch):
+    for name in ("TF_CONFIG", "SLURM_NTASKS"):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(ValueError, match=message):
+        training.open_distribution(strategy)
+
+
+@pytest.mark.parametrize(("workers", "expected"), [(0, 1), (1, 1)])
+def test_what_fits_one_device_is_one(workers, expected, monkeypatch):
+    config = {"cluster": {"worker": ["127.0.0.1:1"] * workers}, "task": {"type": "worker", "index": 0}}
+    monkeypatch.setenv("TF_CONFIG", json.dumps(config))
+    distribution = training.open_distribution("auto")
+    assert (distribution.workers, distribution.replicas, distribution.is_chief) == (expected, expected, True)
+    assert distribution.description == {}
+
+
+def test_other_backends_have_one_replica(run_python):
+    code = "from keras_tying import training; training.open_distribution(); training.open_distribution('mirrored')"
+    with pytest.raises(AssertionError, match=r"mirrored needs the TensorFlow backend. Received: KERAS_BACKEND=jax"):
+        run_python("-c", code, KERAS_BACKEND="jax")
