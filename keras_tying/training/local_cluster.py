@@ -19,25 +19,24 @@ from contextlib import ExitStack
 
 from keras_tying.training.command_line import CAN_BE_RESUMED
 
-GRACE_SECONDS = 20
-"""How long a worker that was asked to stop may take for it."""
-
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--restarts", type=int, default=0, help="how often to start anew after the loss of a worker")
+    parser.add_argument("--grace-seconds", type=float, default=20.0, help="for a worker that was asked to stop")
     parser.add_argument("command", nargs="+", help="a script and its arguments, after --")
     arguments = parser.parse_args()
     if arguments.workers < 1:
         parser.error(f"--workers must be at least 1. Received: {arguments.workers}")
-    return run_cluster([sys.executable, *arguments.command], arguments.workers, arguments.restarts)
+    command = [sys.executable, *arguments.command]
+    return run_cluster(command, arguments.workers, arguments.restarts, arguments.grace_seconds)
 
 
-def run_cluster(command: list[str], workers: int, restarts: int = 0) -> int:
+def run_cluster(command: list[str], workers: int, restarts: int = 0, grace_seconds: float = 20.0) -> int:
     """Runs a command as so many workers; returns the exit code of the first that failed, or 0."""
     for attempt in range(restarts + 1):
-        code = _run_once(command, workers)
+        code = _run_once(command, workers, grace_seconds)
         can_go_on = code == CAN_BE_RESUMED or code < 0  # negative: killed by a signal
         if not can_go_on or attempt == restarts:
             break
@@ -45,7 +44,7 @@ def run_cluster(command: list[str], workers: int, restarts: int = 0) -> int:
     return code
 
 
-def _run_once(command: list[str], workers: int) -> int:
+def _run_once(command: list[str], workers: int, grace_seconds: float) -> int:
     addresses = [f"127.0.0.1:{port}" for port in free_ports(workers)]
     processes = []
     for index in range(workers):
@@ -67,13 +66,13 @@ def _run_once(command: list[str], workers: int) -> int:
 
     handlers = {number: signal.signal(number, pass_on) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        return _wait(processes)
+        return _wait(processes, grace_seconds)
     finally:
         for number, handler in handlers.items():
             signal.signal(number, handler)
 
 
-def _wait(processes: list[subprocess.Popen]) -> int:
+def _wait(processes: list[subprocess.Popen], grace_seconds: float) -> int:
     """Waits for all; once one fails, stops the others."""
     while True:
         codes = [process.poll() for process in processes]
@@ -83,7 +82,7 @@ def _wait(processes: list[subprocess.Popen]) -> int:
         time.sleep(0.1)
     for process in processes:
         process.terminate()
-    deadline = time.monotonic() + GRACE_SECONDS
+    deadline = time.monotonic() + grace_seconds
     for process in processes:
         try:
             process.wait(max(deadline - time.monotonic(), 0))

@@ -106,7 +106,7 @@ def test_a_run_that_lost_workers_ends_like_an_undisturbed_one(tmp_path, run_pyth
     assert "a signal to another worker" in output
 
     number = json.loads((disturbed / "checkpoints" / "index.json").read_text())[-1]["number"]
-    process, workers = start_cluster("--restarts", "1", "--", *arguments)
+    process, workers = start_cluster("--restarts", "1", "--grace-seconds", "3", "--", *arguments)
     wait_for_checkpoint(process, disturbed, number + 2)
     os.kill(workers[0], signal.SIGKILL)  # the chief, perhaps while it saves
     output, _ = process.communicate(timeout=180)
