@@ -16,7 +16,12 @@ def replicas_of(model):
 
 
 def is_chief(model):
-    resolver = getattr(model.distribute_strategy, "cluster_resolver", None)
+    return is_chief_of(model.distribute_strategy)
+
+
+def is_chief_of(strategy):
+    """`is_chief` where there is no model yet."""
+    resolver = getattr(strategy, "cluster_resolver", None)
     if resolver is None or not resolver.task_type:
         return True
     first = "chief" if "chief" in resolver.cluster_spec().jobs else "worker"
@@ -67,17 +72,18 @@ def part_of(model, batch_size):
 
 def sum_then_apply(model):
     # Keras clips by the norm of each replica's own gradient, and adds up afterwards.
-    if replicas_of(model) == 1:
+    optimizer = model.optimizer
+    if replicas_of(model) == 1 or optimizer is None or "apply" in vars(optimizer):  # or it does so already
         return
-    apply = model.optimizer.apply
+    apply = optimizer.apply
 
     def summed(gradients, variables=None):
         gradients = list(gradients)
         sums = iter(sum_over_replicas([gradient for gradient in gradients if gradient is not None]))
         apply([None if gradient is None else next(sums) for gradient in gradients], variables)
 
-    model.optimizer.apply = summed
-    innermost = getattr(model.optimizer, "inner_optimizer", model.optimizer)  # of one that scales losses
+    optimizer.apply = summed
+    innermost = getattr(optimizer, "inner_optimizer", optimizer)  # of one that scales losses
     innermost._all_reduce_sum_gradients = list  # they are summed already
 
 
@@ -105,6 +111,7 @@ def steps_on_replicas(model, step):
     taken = tf.Variable(0, dtype=tf.int64)  # steps so far
     compiled = (lambda function: function) if model.run_eagerly else tf.function(reduce_retracing=True)
 
+    @tf.autograph.experimental.do_not_convert
     def after_reading(batch):
         # Where there is no batch, nothing of a step must happen, not even what does not depend on it.
         with tf.control_dependencies(tf.nest.flatten(batch)):
@@ -145,16 +152,18 @@ def first_of_replicas(model, iterator):
 def rows_of_all(model, variable):
     strategy = model.distribute_strategy
 
-    @tf.function
-    def rows():
-        def of_replica():
-            number = tf.distribute.get_replica_context().replica_id_in_sync_group
-            return tf.identity(variable.value)[None], tf.reshape(number, [1])
+    def of_replica():
+        number = tf.distribute.get_replica_context().replica_id_in_sync_group
+        return tf.identity(variable.value)[None], tf.reshape(number, [1])
 
+    @tf.function
+    def gathered():
         values, numbers = strategy.run(of_replica)
         return strategy.gather(values, 0), strategy.gather(numbers, 0)
 
-    values, numbers = rows()
+    if not hasattr(variable, "_gathered"):
+        variable._gathered = gathered  # compiled once, not for every checkpoint
+    values, numbers = variable._gathered()
     return np.concatenate(values.numpy()[np.argsort(numbers)])
 
 

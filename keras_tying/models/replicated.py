@@ -52,6 +52,7 @@ class ReplicatedModel(keras.Model):
         if replicas_of(self) == 1:
             return super()._maybe_symbolic_build(iterator, data_batch)
         with scope_of(self):
-            self.optimizer.build(self.trainable_variables)
+            if self.optimizer is not None:
+                self.optimizer.build(self.trainable_variables)
             if self._compile_metrics is not None and not self._compile_metrics.built:
                 self._symbolic_build(data_batch=data_batch or first_of_replicas(self, iterator))

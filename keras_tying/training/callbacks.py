@@ -77,7 +77,8 @@ class GradientNorm(keras.callbacks.Callback):
     """Adds the norm of the last gradient, before clipping, to each epoch's logs."""
 
     def on_epoch_end(self, epoch, logs=None):
-        logs["gradient_norm"] = float(keras.ops.convert_to_numpy(self.model.optimizer.gradient_norm))
+        optimizer = getattr(self.model.optimizer, "inner_optimizer", self.model.optimizer)  # of one that scales losses
+        logs["gradient_norm"] = float(keras.ops.convert_to_numpy(optimizer.gradient_norm))
 
 
 class Validation(keras.callbacks.Callback):

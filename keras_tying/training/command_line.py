@@ -100,5 +100,8 @@ def run_command(command: Callable[[], int], to_continue: str = "The same command
         print(f"error: {error}", file=sys.stderr)
         return DIVERGED if isinstance(error, TrainingDiverged) else MISTAKEN
     except errors_of_lost_workers() as error:
-        print(f"error: another worker is gone ({type(error).__name__}). {to_continue}", file=sys.stderr)
+        print(
+            f"error: another worker is gone ({type(error).__name__}). Start all again, with --restartable.",
+            file=sys.stderr,
+        )
         return CAN_BE_RESUMED

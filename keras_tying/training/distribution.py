@@ -28,11 +28,12 @@ class Distribution:
     def __init__(self, strategy: Any = None):
         self.strategy = strategy
         self.workers, self.is_chief = 1, True
-        resolver = getattr(strategy, "cluster_resolver", None)
-        if resolver is not None and resolver.task_type:
-            jobs = resolver.cluster_spec().as_dict()
-            self.workers = sum(map(len, jobs.values()))
-            self.is_chief = (resolver.task_type, resolver.task_id) == ("chief" if "chief" in jobs else "worker", 0)
+        if getattr(strategy, "cluster_resolver", None) is not None:
+            from keras_tying.replicas_tensorflow import is_chief_of
+
+            jobs = strategy.cluster_resolver.cluster_spec().as_dict()
+            self.workers = max(sum(map(len, jobs.values())), 1)
+            self.is_chief = is_chief_of(strategy)
 
     @property
     def replicas(self) -> int:
@@ -112,7 +113,13 @@ def _gpus() -> list:
 
 
 def _workers_of_tf_config() -> int:
-    cluster = json.loads(os.environ.get("TF_CONFIG", "{}")).get("cluster", {})
+    config = os.environ.get("TF_CONFIG", "{}")
+    try:
+        cluster = json.loads(config).get("cluster", {})
+    except (ValueError, AttributeError) as error:
+        raise ValueError(
+            f"TF_CONFIG must be a JSON object with the tables `cluster` and `task`. Received: {config}"
+        ) from error
     return sum(len(addresses) for job, addresses in cluster.items() if job in ("chief", "worker"))
 
 

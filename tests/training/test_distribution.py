@@ -156,6 +156,13 @@ def test_a_strategy_that_cannot_be_is_refused(strategy, message, monkeypatch):
         training.open_distribution(strategy)
 
 
+@pytest.mark.parametrize("config", ["{", "[]"])
+def test_a_malformed_cluster_is_shown(config, monkeypatch):
+    monkeypatch.setenv("TF_CONFIG", config)
+    with pytest.raises(ValueError, match=r"TF_CONFIG must be a JSON object .* Received: " + re.escape(config)):
+        training.open_distribution()
+
+
 @pytest.mark.parametrize(("workers", "expected"), [(0, 1), (1, 1)])
 def test_what_fits_one_device_is_one(workers, expected, monkeypatch):
     config = {"cluster": {"worker": ["127.0.0.1:1"] * workers}, "task": {"type": "worker", "index": 0}}
