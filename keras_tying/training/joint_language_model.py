@@ -13,6 +13,7 @@ from keras_tying.training.callbacks import BeginEpoch, GradientNorm, StopOnNaN, 
 from keras_tying.training.checkpointing import Checkpoints, KeepBest
 from keras_tying.training.checkpoints import CheckpointStore
 from keras_tying.training.fitting import STEPS_PER_CALL, fit_to_the_end
+from keras_tying.training.joint_batches import JointBatches, in_blocks, model_inputs
 from keras_tying.training.progress import Progress
 from keras_tying.training.runs import Run
 from keras_tying.training.schedules import halved_rate
@@ -34,46 +35,6 @@ class JointSchedule(Table):
     """Epochs at most."""
     patience: int = Field(default=5, ge=1)
     """Epochs without a better validation perplexity before training stops."""
-
-
-class JointBatches(keras.utils.PyDataset):
-    """Samples in batches, in another order each epoch, their inputs cut as they are asked for.
-
-    Samples that fill no batch are left out; which ones changes with the order.
-
-    Args:
-        model: The `JointLanguageModel` that takes them.
-        samples: The text.
-        batch_size: Samples of a batch.
-        seed: Decides the order, together with the epoch.
-    """
-
-    def __init__(self, model, samples: JointSamples, batch_size: int, seed: int):
-        super().__init__()
-        self.model = model
-        self.samples = samples
-        self.batch_size = batch_size
-        self.seed = seed
-        self.begin(0)
-
-    def __len__(self):
-        return len(self.samples) // self.batch_size - self.first_batch
-
-    def __getitem__(self, index):
-        start = (self.first_batch + index) * self.batch_size
-        chosen = self._order[start : start + self.batch_size]
-        return model_inputs(self.model, self.samples, chosen), self.samples.target_ids[chosen]
-
-    def begin(self, epoch: int, first_batch: int = 0) -> None:
-        """Goes to a batch of an epoch, counted from 0, as if those before had been seen."""
-        self.epoch, self.first_batch = epoch, first_batch
-        self._order = np.random.default_rng([self.seed, epoch]).permutation(len(self.samples))
-
-
-def model_inputs(model, samples: JointSamples, chosen: np.ndarray) -> dict[str, np.ndarray]:
-    """The inputs of some samples as `model` takes them."""
-    sentence = model.sentence_length if model.global_context else 0
-    return samples.inputs(chosen, model.order - 1, model.window, sentence)
 
 
 def sample_perplexity(model, samples: JointSamples) -> float:
@@ -153,7 +114,7 @@ def train_joint_language_model(
 
     def data(epoch: int, batch: int) -> dict:
         order.begin(epoch, batch)
-        return {"x": order}
+        return {"x": in_blocks(order)}
 
     fit_to_the_end(model, data, schedule.epochs, schedule.patience, checkpoints, callbacks)
     best.restore(model)

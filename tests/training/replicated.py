@@ -15,7 +15,7 @@ from keras_tying.data import JointSamples, PairBatches, SentencePairs, SkipGramB
 from keras_tying.losses import SequenceCrossEntropy
 from keras_tying.optimizers import ClippedSGD
 from keras_tying.training.checkpoints import read_variables
-from keras_tying.training.joint_language_model import JointBatches
+from keras_tying.training.joint_batches import JointBatches, in_blocks
 from keras_tying.training.translation_batches import TranslationBatches, of_any_shape
 
 BATCH, STEPS, EPOCHS = 8, 10, 2
@@ -48,7 +48,7 @@ def joint_language_model():
     samples = JointSamples.join([(ids, starts, ids[::-1].copy(), starts, np.arange(800))], 0, 0)
     model = zoo.nnjm(50, 50, window=3, hidden_units=(12,), embedding_size=8)
     model.compile(ClippedSGD(0.3))
-    return model, {"x": JointBatches(model, samples, 40, seed=1)}
+    return model, {"x": in_blocks(JointBatches(model, samples, 40, seed=1))}
 
 
 def skip_gram():

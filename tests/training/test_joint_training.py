@@ -8,13 +8,8 @@ import pytest
 from keras_tying import zoo
 from keras_tying.data import JointSamples, Vocabulary
 from keras_tying.training import Run, TrainingInterrupted
-from keras_tying.training.joint_language_model import (
-    JointBatches,
-    JointSchedule,
-    model_inputs,
-    sample_perplexity,
-    train_joint_language_model,
-)
+from keras_tying.training.joint_batches import JointBatches, in_blocks, model_inputs
+from keras_tying.training.joint_language_model import JointSchedule, sample_perplexity, train_joint_language_model
 from keras_tying.training.schedules import halved_rate
 
 WORDS = 20
@@ -53,6 +48,18 @@ def test_a_model_that_sees_the_source_learns_to_translate(tmp_path, rng):
         "gradient_norm",
         "words_per_second",
     }
+
+
+@pytest.mark.parametrize("samples_of_text", [60, 500])
+def test_blocks_hold_the_same_batches(rng, samples_of_text):
+    batches = JointBatches(make(), text(rng, samples_of_text), 8, seed=1)
+    batches.begin(2, 3)
+    blocks = list(in_blocks(batches))
+    assert len(blocks) == len(batches)
+    for (inputs, targets), (expected, words) in zip(blocks, (batches[i] for i in range(len(batches))), strict=True):
+        np.testing.assert_array_equal(targets, words)
+        for name in expected:
+            np.testing.assert_array_equal(inputs[name], expected[name])
 
 
 def test_every_epoch_sees_each_sample_once_in_an_order_of_its_own(rng):
