@@ -114,7 +114,7 @@ def joint_language_model(rounds: int) -> dict:
     """Samples a second of training NNJM."""
     results = {}
     for vocabulary in (10_000, 20_000):
-        each = compare("joint language model", JointSize(vocabulary=vocabulary), 100, rounds)
+        each = compare("joint language model", JointSize(vocabulary=vocabulary), 400, rounds)
         each["samples_per_second"] = each.pop("words_per_second")
         results[f"{vocabulary:,} words"] = each
     return results
