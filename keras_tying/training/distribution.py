@@ -69,8 +69,8 @@ def open_distribution(strategy: str = "auto", replicas: int | None = None, wait_
 
     Args:
         strategy: `"one"` device; `"mirrored"`: all GPUs of this machine, or parts of its processor;
-            `"multiworker"`: the workers that `TF_CONFIG` names, or the tasks of a Slurm job; `"auto"`: of these the
-            last that fits what there is.
+            `"multiworker"`: the workers that `TF_CONFIG` names, or the tasks of a Slurm job; `"auto"`: the workers,
+            where several are named, or else one device.
         replicas: With `"mirrored"`, how many GPUs, or parts of the processor where there are no GPUs.
             Default: all GPUs, or a part a core.
         wait_minutes: How long to wait for workers that have not come up.
@@ -88,7 +88,8 @@ def open_distribution(strategy: str = "auto", replicas: int | None = None, wait_
             f"--strategy {strategy} needs the TensorFlow backend. Received: KERAS_BACKEND={keras.backend.backend()}"
         )
     if strategy == "auto":
-        strategy = _fitting()
+        several = _workers_of_tf_config() > 1 or int(os.environ.get("SLURM_NTASKS", 1)) > 1
+        strategy = "multiworker" if several else "one"
     if strategy == "one":
         return Distribution()
     import tensorflow as tf
@@ -98,18 +99,6 @@ def open_distribution(strategy: str = "auto", replicas: int | None = None, wait_
     resolver = _cluster(tf)
     wait_for_workers(resolver.cluster_spec().as_dict(), resolver.task_type, resolver.task_id, wait_minutes)
     return Distribution(tf.distribute.MultiWorkerMirroredStrategy(resolver))
-
-
-def _fitting() -> str:
-    if _workers_of_tf_config() > 1 or int(os.environ.get("SLURM_NTASKS", 1)) > 1:
-        return "multiworker"
-    return "mirrored" if len(_gpus()) > 1 else "one"
-
-
-def _gpus() -> list:
-    import tensorflow as tf
-
-    return tf.config.list_physical_devices("GPU")
 
 
 def _workers_of_tf_config() -> int:
@@ -125,7 +114,7 @@ def _workers_of_tf_config() -> int:
 
 def _devices(tf, replicas: int | None) -> list[str]:
     """Names of the devices of a mirrored strategy."""
-    gpus = len(_gpus())
+    gpus = len(tf.config.list_physical_devices("GPU"))
     if gpus:
         if replicas is not None and replicas > gpus:
             raise ValueError(f"There are {gpus} GPUs here. Received: --replicas {replicas}")

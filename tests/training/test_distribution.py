@@ -91,8 +91,30 @@ def wait_for_checkpoint(process, run, number):
     raise AssertionError("no checkpoint within two minutes: " + process.communicate(timeout=30)[0])
 
 
-def test_a_run_that_lost_workers_ends_like_an_undisturbed_one(tmp_path, run_python):
-    arguments = ["train/lm.py", "--epochs", "1", "--checkpoint-minutes", "0"]
+RECIPE = """
+title = "Small"
+description = "A model of a few words, in many batches."
+
+[model]
+name = "ptb_small"
+arguments = { tied = true, dropout = 0.2 }
+
+[data]
+corpus = "files"
+vocabulary_size = 200
+
+[optimisation]
+batch_size = 4
+steps = 5
+epochs = 1
+full_rate_epochs = 1
+decay = 0.5
+"""
+
+
+def test_a_run_that_lost_workers_ends_like_an_undisturbed_one(tmp_path, text_files, run_python):
+    (tmp_path / "small.toml").write_text(RECIPE)
+    arguments = ["train/lm.py", "--recipe", tmp_path / "small.toml", *text_files, "--checkpoint-minutes", "0"]
     undisturbed, disturbed = tmp_path / "undisturbed", tmp_path / "disturbed"
     run_python(*arguments, "--run", undisturbed, "--strategy", "mirrored", "--replicas", "2")
     arguments += ["--run", disturbed, "--restartable"]
