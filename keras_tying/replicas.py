@@ -11,19 +11,15 @@ from keras import ops
 
 if keras.backend.backend() == "tensorflow":
     from keras_tying.replicas_tensorflow import (
-        first_of_replicas,
         is_chief,
         part_of,
-        replica_seeds,
         replicas_in_step,
         replicas_of,
         rows_of_all,
         scope_of,
         set_rows_of_all,
-        steps_on_replicas,
         sum_over_replicas,
         sum_over_workers,
-        sum_then_apply,
     )
 else:
 
@@ -54,20 +50,6 @@ else:
     def part_of(model, batch_size):
         """How many rows of a batch each replica of `model` has."""
         return batch_size
-
-    def sum_then_apply(model):
-        """Makes the optimizer of `model` add gradients up over replicas before it measures, clips or checks them."""
-
-    def replica_seeds(model):
-        """Makes every replica of `model` draw random numbers of its own."""
-
-    def steps_on_replicas(model, step):
-        """Takes steps of training or evaluation on all replicas: a function from an iterator of batches to metrics."""
-        raise NotImplementedError("Only TensorFlow has replicas.")
-
-    def first_of_replicas(model, iterator):
-        """The first batch of an iterator of `fit`, as one replica sees it."""
-        return next(iterator)
 
     def rows_of_all(model, variable):
         """A variable of which every replica has its own rows, as one array with the rows of all."""

@@ -2,7 +2,6 @@
 
 from functools import lru_cache
 
-import keras
 import numpy as np
 import tensorflow as tf
 
@@ -68,85 +67,6 @@ def part_of(model, batch_size):
             f"Received: a batch of {batch_size} rows. Use a multiple of {replicas}."
         )
     return batch_size // replicas
-
-
-def sum_then_apply(model):
-    # Keras clips by the norm of each replica's own gradient, and adds up afterwards.
-    optimizer = model.optimizer
-    if replicas_of(model) == 1 or optimizer is None or "apply" in vars(optimizer):  # or it does so already
-        return
-    apply = optimizer.apply
-
-    def summed(gradients, variables=None):
-        gradients = list(gradients)
-        sums = iter(sum_over_replicas([gradient for gradient in gradients if gradient is not None]))
-        apply([None if gradient is None else next(sums) for gradient in gradients], variables)
-
-    optimizer.apply = summed
-    innermost = getattr(optimizer, "inner_optimizer", optimizer)  # of one that scales losses
-    innermost._all_reduce_sum_gradients = list  # they are summed already
-
-
-def replica_seeds(model):
-    if replicas_of(model) == 1:
-        return
-    for layer in model._flatten_layers():
-        generator = getattr(layer, "seed_generator", None)
-        if generator is not None:
-            generator.__class__ = _ReplicaSeeds
-
-
-class _ReplicaSeeds(keras.random.SeedGenerator):
-    def next(self, ordered=True):
-        seed = super().next(ordered)
-        replica = tf.distribute.get_replica_context()
-        if replica is None:
-            return seed
-        own = tf.cast(replica.replica_id_in_sync_group, seed.dtype) * 2**16
-        return seed + tf.stack([own, tf.zeros_like(own)])
-
-
-def steps_on_replicas(model, step):
-    strategy = model.distribute_strategy
-    taken = tf.Variable(0, dtype=tf.int64)  # steps so far
-    compiled = (lambda function: function) if model.run_eagerly else tf.function(reduce_retracing=True)
-
-    @tf.autograph.experimental.do_not_convert
-    def after_reading(batch):
-        # Where there is no batch, nothing of a step must happen, not even what does not depend on it.
-        with tf.control_dependencies(tf.nest.flatten(batch)):
-            step(batch)
-            return tf.constant(1, tf.int64)
-
-    @compiled
-    def one_step(batch):
-        return strategy.experimental_local_results(strategy.run(after_reading, args=(batch,)))[0]
-
-    @compiled
-    def several_steps(batches):
-        for _ in tf.range(model.steps_per_execution):
-            taken.assign_add(one_step(next(batches)))
-
-    def steps(batches):
-        if not isinstance(batches, (tf.data.Iterator, tf.distribute.DistributedIterator)):
-            for _, batch in zip(range(model.steps_per_execution), batches, strict=False):
-                one_step(batch)
-            return model.get_metrics_result()
-        before = int(taken)
-        try:
-            several_steps(batches)
-        except tf.errors.OutOfRangeError:  # fewer batches were left, or none
-            if int(taken) == before:
-                raise
-        return model.get_metrics_result()
-
-    return steps
-
-
-def first_of_replicas(model, iterator):
-    _, _, batches = next(iter(iterator))
-    local_results = model.distribute_strategy.experimental_local_results
-    return keras.tree.map_structure(lambda value: local_results(value)[0], next(batches))
 
 
 def rows_of_all(model, variable):

@@ -123,8 +123,9 @@ def train(run: Run, settings: SkipGramSettings, checkpoint_minutes: float, distr
         print_head(run, settings, vocabulary, ids)
     progress = train_skip_gram(model, ids, vocabulary, settings, run, checkpoint_minutes)
     if distribution.is_chief:
+        written = keep(run, model, vocabulary)
         run.write_results(measured(settings, ids, progress) | distribution.description)
-        print_end(run, progress.seconds, keep(run, model, vocabulary))
+        print_end(run, progress.seconds, written)
     distribution.meet()
     return 0
 

@@ -35,16 +35,17 @@ def main() -> int:
 
 def run_cluster(command: list[str], workers: int, restarts: int = 0, grace_seconds: float = 20.0) -> int:
     """Runs a command as so many workers; returns the exit code of the first that failed, or 0."""
+    asked_to_stop = threading.Event()
     for attempt in range(restarts + 1):
-        code = _run_once(command, workers, grace_seconds)
+        code = _run_once(command, workers, grace_seconds, asked_to_stop)
         can_go_on = code == CAN_BE_RESUMED or code < 0  # negative: killed by a signal
-        if not can_go_on or attempt == restarts:
+        if not can_go_on or attempt == restarts or asked_to_stop.is_set():
             break
         print(f"[cluster] a worker ended with {code}; starting all again", flush=True)
     return code
 
 
-def _run_once(command: list[str], workers: int, grace_seconds: float) -> int:
+def _run_once(command: list[str], workers: int, grace_seconds: float, asked_to_stop: threading.Event) -> int:
     addresses = [f"127.0.0.1:{port}" for port in free_ports(workers)]
     processes = []
     for index in range(workers):
@@ -61,6 +62,7 @@ def _run_once(command: list[str], workers: int, grace_seconds: float) -> int:
         processes.append(process)
 
     def pass_on(number, frame):
+        asked_to_stop.set()
         for process in processes:
             process.send_signal(number)
 
