@@ -39,15 +39,16 @@ def joint_samples(size: JointSize, count: int):
 
 def train_keras_tying(size: JointSize) -> Work:
     import keras_tying as kt
+    from keras_tying.training.feeding import feed_blocks
     from keras_tying.training.fitting import STEPS_PER_CALL
-    from keras_tying.training.joint_batches import JointBatches, in_blocks
+    from keras_tying.training.joint_batches import JointBatches
 
     model = kt.zoo.nnjm(size.vocabulary, size.vocabulary, window=WINDOW, hidden_units=(size.units,))
     model.compile(kt.optimizers.ClippedSGD(0.3), steps_per_execution=STEPS_PER_CALL)
 
     def work(count: int) -> float:
         batches = JointBatches(model, joint_samples(size, count), size.words, seed=0)
-        return fit_seconds(model, in_blocks(batches))
+        return fit_seconds(model, feed_blocks(model, batches)["x"])
 
     return work
 

@@ -3,6 +3,7 @@
 python train/lm.py                                                      embedded corpus, minutes
 python train/lm.py --recipe ptb_small_tied_projection --data-dir DIR    a published configuration
 python train/lm.py --train-file A --valid-file B --test-file C          any UTF-8 text
+python train/lm.py --prepared DIR                                       text of any size, see train/prepare.py
 python train/lm.py --resume runs/NAME
 python train/lm.py --evaluate runs/NAME                                 exact; --mc-passes 50 also with dropout
 """
@@ -57,6 +58,7 @@ def parse_arguments() -> argparse.Namespace:
     mode.add_argument("--evaluate", metavar="RUN", help="print the exact perplexities of a trained run")
     parser.add_argument("--mc-passes", type=int, help="with --evaluate: also average so many passes with dropout")
     add_run_arguments(parser)
+    parser.add_argument("--prepared", type=Path, help="folder with all splits of a text, from train/prepare.py")
     for split in data.SPLITS:
         parser.add_argument(f"--{split}-file", type=Path, help=f"UTF-8 text to {split} on, a sentence a line")
     return parser.parse_args()
@@ -67,22 +69,19 @@ def parse_arguments() -> argparse.Namespace:
 
 def started(arguments: argparse.Namespace, folder: Path) -> tuple[Run, recipes.RunSettings]:
     recipe = with_overrides(recipes.load_recipe(arguments.recipe), arguments)
-    files = given_files(arguments)
-    data_dir = None if arguments.data_dir is None else str(arguments.data_dir.resolve())
-    corpus = open_corpus(recipe, files, data_dir)
-    vocabulary = data.Vocabulary.from_tokens(
-        corpus.tokens("train"), recipe.data.vocabulary_size, recipe.data.minimum_count
-    )
-    recipe.data.check_vocabulary(len(vocabulary))
     settings = recipes.RunSettings(
         recipe=recipe,
         recipe_name=arguments.recipe,
         seed=arguments.seed,
-        data_dir=data_dir,
-        files=files,
-        vocabulary_sha256=vocabulary.sha256,
+        data_dir=arguments.data_dir and str(arguments.data_dir.resolve()),
+        files=given_files(arguments),
+        prepared=arguments.prepared and str(arguments.prepared.resolve()),
         command=reproducing_command(arguments),
     )
+    corpus = open_corpus(settings)
+    vocabulary = corpus.vocabulary(recipe.data.vocabulary_size, recipe.data.minimum_count)
+    recipe.data.check_vocabulary(corpus.name, len(vocabulary))
+    settings = settings.model_copy(update={"vocabulary_sha256": vocabulary.sha256})
     run = Run.create(folder, dump_table(settings))
     vocabulary.save(run.vocabulary)
     return run, settings
@@ -105,6 +104,8 @@ def with_overrides(recipe: recipes.Recipe, arguments: argparse.Namespace) -> rec
 def given_files(arguments: argparse.Namespace) -> dict[str, str] | None:
     files = {split: getattr(arguments, f"{split}_file") for split in data.SPLITS}
     given = {split: str(file.resolve()) for split, file in files.items() if file is not None}
+    if given and arguments.prepared:
+        raise ValueError("A text is either prepared or in files. Received --prepared and files.")
     if given and len(given) < len(files):
         missing = ", ".join(f"--{split}-file" for split in files if split not in given)
         raise ValueError(f"A text of one's own needs all three splits. Missing: {missing}")
@@ -118,16 +119,19 @@ def reproducing_command(arguments: argparse.Namespace) -> str:
         command += f" --epochs {arguments.epochs}"
     if given_files(arguments):
         command += " --train-file TRAIN --valid-file VALID --test-file TEST"
+    command += " --prepared PREPARED" if arguments.prepared else ""
     return command + (" --data-dir DIR" if arguments.data_dir else "")
 
 
 # What a run works with
 
 
-def open_corpus(recipe: recipes.Recipe, files: dict[str, str] | None, data_dir: str | None) -> data.Corpus:
-    if files:
-        return data.load_files(**files, tokenization=recipe.data.tokenization or "spaces")
-    return data.load_corpus(recipe.data.corpus, data_dir)
+def open_corpus(settings: recipes.RunSettings) -> data.Corpus | data.PreparedCorpus:
+    if settings.prepared:
+        return data.PreparedCorpus(settings.prepared)
+    if settings.files:
+        return data.load_files(**settings.files, tokenization=settings.recipe.data.tokenization or "spaces")
+    return data.load_corpus(settings.recipe.data.corpus, settings.data_dir)
 
 
 def build_model(recipe: recipes.Recipe, vocabulary: data.Vocabulary, **changes) -> keras.Model:
@@ -140,9 +144,9 @@ def build_model(recipe: recipes.Recipe, vocabulary: data.Vocabulary, **changes) 
 
 def train(run: Run, settings: recipes.RunSettings, arguments: argparse.Namespace, distribution: Distribution) -> int:
     recipe = settings.recipe
-    corpus = open_corpus(recipe, settings.files, settings.data_dir)
+    corpus = open_corpus(settings)
     vocabulary = run.open_vocabulary(settings.vocabulary_sha256)
-    ids = {split: vocabulary.encode(corpus.tokens(split)) for split in data.SPLITS}
+    ids = {split: corpus.ids(split, vocabulary) for split in data.SPLITS}
     keras.utils.set_random_seed(settings.seed)
     with distribution.scope():
         model = build_model(recipe, vocabulary)
@@ -177,9 +181,9 @@ def evaluate(run: Run, mc_passes: int | None) -> int:
     keras.utils.set_random_seed(settings.seed)
     model = run.load_model()
     vocabulary = run.open_vocabulary(settings.vocabulary_sha256)
-    corpus = open_corpus(settings.recipe, settings.files, settings.data_dir)
+    corpus = open_corpus(settings)
     for split in ("valid", "test"):
-        ids = vocabulary.encode(corpus.tokens(split))
+        ids = corpus.ids(split, vocabulary)
         print(f"{split:5} perplexity {stream_perplexity(model, ids):8.2f} over {len(ids) - 1:,} words")
         if mc_passes is not None:
             optimisation = settings.recipe.optimisation

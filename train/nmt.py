@@ -3,6 +3,7 @@
 python train/nmt.py                                                     phrases from CLDR, minutes
 python train/nmt.py --recipe multi30k_en_de_three_way --data-dir DIR    Multi30k
 python train/nmt.py --source A.en --target A.de --valid V.en V.de --test T.en T.de     any UTF-8 text
+python train/nmt.py --prepared DIR --valid V.en V.de --test T.en T.de   text of any size, see train/prepare.py
 python train/nmt.py --resume runs/NAME
 python train/nmt.py --evaluate runs/NAME                                BLEU and chrF by sacrebleu, perplexity
 python train/nmt.py --translate runs/NAME < in > out                    one sentence a line
@@ -46,7 +47,6 @@ from keras_tying.training.translation_recipes import (
     TranslationRecipe,
     TranslationRunSettings,
     load_translation_recipe,
-    open_parallel,
     record_results,
     translation_recipe_folder,
 )
@@ -86,6 +86,7 @@ def parse_arguments() -> argparse.Namespace:
     add_run_arguments(parser)
     parser.add_argument("--source", type=Path, nargs="+", metavar="FILE", help="text to train on, to translate from")
     parser.add_argument("--target", type=Path, nargs="+", metavar="FILE", help="the same text, translated")
+    parser.add_argument("--prepared", type=Path, metavar="DIR", help="pairs to train on, from train/prepare.py")
     for split in data.SPLITS[1:]:
         parser.add_argument(f"--{split}", type=Path, nargs=2, metavar=("SOURCE", "TARGET"), help=f"text to {split} on")
     parser.add_argument("--subwords", type=Path, metavar="MODEL", help="a sentencepiece model, instead of a new one")
@@ -97,23 +98,24 @@ def parse_arguments() -> argparse.Namespace:
 
 
 def started(arguments: argparse.Namespace, folder: Path) -> tuple[Run, TranslationRunSettings]:
-    recipe = with_overrides(load_translation_recipe(arguments.recipe), arguments)
-    files = given_files(arguments)
-    data_dir = None if arguments.data_dir is None else str(arguments.data_dir.resolve())
-    corpus = open_parallel(recipe.data, files, data_dir)
-    subwords = open_or_learn(arguments, recipe, corpus)
-    settings = TranslationRunSettings(
-        recipe=recipe,
-        recipe_name=arguments.recipe,
-        seed=arguments.seed,
-        data_dir=data_dir,
-        files=files,
-        subwords_sha256=subwords.sha256,
-        command=reproducing_command(arguments),
-    )
+    settings = settings_of(arguments)
+    subwords = open_or_learn(arguments, settings)
+    settings = settings.model_copy(update={"subwords_sha256": subwords.sha256})
     run = Run.create(folder, dump_table(settings))
     subwords.save(run.subwords)
     return run, settings
+
+
+def settings_of(arguments: argparse.Namespace) -> TranslationRunSettings:
+    return TranslationRunSettings(
+        recipe=with_overrides(load_translation_recipe(arguments.recipe), arguments),
+        recipe_name=arguments.recipe,
+        seed=arguments.seed,
+        data_dir=arguments.data_dir and str(arguments.data_dir.resolve()),
+        files=given_files(arguments),
+        prepared=arguments.prepared and str(arguments.prepared.resolve()),
+        command=reproducing_command(arguments),
+    )
 
 
 def resumed(folder: Path) -> tuple[Run, TranslationRunSettings]:
@@ -135,6 +137,11 @@ def with_overrides(recipe: TranslationRecipe, arguments: argparse.Namespace) -> 
 
 def given_files(arguments: argparse.Namespace) -> dict[str, list[list[str]]] | None:
     sides = arguments.source, arguments.target
+    if arguments.prepared and any(sides):
+        raise ValueError("Pairs to train on are either prepared or in files. Received --prepared and files.")
+    if arguments.prepared and arguments.valid and arguments.test:
+        given = {"valid": arguments.valid, "test": arguments.test}
+        return {split: [[str(file.resolve()) for file in pair]] for split, pair in given.items()}
     if not any(sides):
         return None
     if not all((*sides, arguments.valid, arguments.test)):
@@ -157,18 +164,21 @@ def reproducing_command(arguments: argparse.Namespace) -> str:
     if given_files(arguments):
         command += " --source SOURCE --target TARGET --valid SOURCE TARGET --test SOURCE TARGET"
     command += " --subwords MODEL" if arguments.subwords else ""
+    command += " --prepared PREPARED" if arguments.prepared else ""
     return command + (" --data-dir DIR" if arguments.data_dir else "")
 
 
 # What a run works with
 
 
-def open_or_learn(
-    arguments: argparse.Namespace, recipe: TranslationRecipe, corpus: data.ParallelCorpus
-) -> data.Subwords:
+def open_or_learn(arguments: argparse.Namespace, settings: TranslationRunSettings) -> data.Subwords:
+    if arguments.prepared:
+        if arguments.subwords:
+            raise ValueError("Prepared pairs have subwords of their own. Received --prepared and --subwords.")
+        return data.PreparedPairs(arguments.prepared).subwords
     if arguments.subwords:
         return data.Subwords.load(arguments.subwords)
-    return data.Subwords.learn(data.sentences_of(corpus.pairs("train")), recipe.data.subwords)
+    return data.Subwords.learn(data.sentences_of(settings.corpus().pairs("train")), settings.recipe.data.subwords)
 
 
 def open_subwords(run: Run, settings: TranslationRunSettings) -> data.Subwords:
@@ -179,6 +189,19 @@ def open_subwords(run: Run, settings: TranslationRunSettings) -> data.Subwords:
             f"{settings.subwords_sha256}, received {subwords.sha256}. Put the file back."
         )
     return subwords
+
+
+def pairs_to_train_on(
+    settings: TranslationRunSettings, corpus: data.ParallelCorpus, subwords: data.Subwords
+) -> data.SentencePairs:
+    if settings.prepared:
+        return data.PreparedPairs(settings.prepared).pairs("train", subwords)
+    return data.SentencePairs.encode(corpus.pairs("train"), subwords, subwords, settings.recipe.data.longest)
+
+
+def pairs_to_measure_on(corpus: data.ParallelCorpus, subwords: data.Subwords) -> dict[str, data.SentencePairs]:
+    splits = (split for split in corpus.splits if split != "train")
+    return {split: data.SentencePairs.encode(corpus.pairs(split), subwords, subwords) for split in splits}
 
 
 def build_model(recipe: TranslationRecipe, subwords: data.Subwords, **changes) -> keras.Model:
@@ -194,11 +217,7 @@ def train(run: Run, settings: TranslationRunSettings, arguments: argparse.Namesp
     recipe = settings.recipe
     corpus = settings.corpus()
     subwords = open_subwords(run, settings)
-    longest = {"train": recipe.data.longest}
-    pairs = {
-        split: data.SentencePairs.encode(corpus.pairs(split), subwords, subwords, longest.get(split))
-        for split in corpus.splits
-    }
+    pairs = {"train": pairs_to_train_on(settings, corpus, subwords), **pairs_to_measure_on(corpus, subwords)}
     keras.utils.set_random_seed(settings.seed)
     with distribution.scope():
         model = build_model(recipe, subwords)
@@ -247,12 +266,7 @@ def print_results(run: Run, results: dict) -> None:
 def evaluate(run: Run, beam: int) -> int:
     settings, model, subwords = trained(run)
     corpus = settings.corpus()
-    pairs = {
-        split: data.SentencePairs.encode(corpus.pairs(split), subwords, subwords)
-        for split in corpus.splits
-        if split != "train"
-    }
-    for name, figure in measure(model, corpus, pairs, subwords, beam).items():
+    for name, figure in measure(model, corpus, pairs_to_measure_on(corpus, subwords), subwords, beam).items():
         print(f"{name:22}  {figure if isinstance(figure, str) else format(figure, '.2f')}")
     return 0
 
@@ -285,9 +299,9 @@ def chunks(file: BinaryIO) -> Iterator[list[str]]:
 
 
 def overlap(arguments: argparse.Namespace) -> int:
-    recipe = with_overrides(load_translation_recipe(arguments.recipe), arguments)
-    corpus = open_parallel(recipe.data, given_files(arguments), arguments.data_dir)
-    subwords = open_or_learn(arguments, recipe, corpus)
+    settings = settings_of(arguments)
+    recipe, corpus = settings.recipe, settings.corpus()
+    subwords = open_or_learn(arguments, settings)
     counts = data.SentencePairs.encode(corpus.pairs("train"), subwords, subwords).overlap()
     results = {
         "corpus": recipe.data.corpus,
@@ -338,7 +352,7 @@ def measure(
 def record(
     settings: TranslationRunSettings, model: keras.Model, pairs: dict[str, data.SentencePairs], progress: Checkpoints
 ) -> dict:
-    words = len(pairs["train"].targets) * len(progress.history)
+    words = pairs["train"].target_tokens * len(progress.history)
     return {
         "parameters": model.count_params(),
         "seed": settings.seed,
@@ -367,8 +381,8 @@ def print_head(
         f"vocabulary  {len(subwords):,} subwords; in the training text {shared['only_source']:,} of the source alone, "
         f"{shared['only_target']:,} of the target alone, {shared['both']:,} of both\n"
         + "".join(
-            f"{split:10}  {len(each):,} pairs, {len(each.sources):,} source and {len(each.targets):,} target subwords; "
-            f"left out: {each.skipped} empty, {each.too_long} too long\n"
+            f"{split:10}  {len(each):,} pairs, {each.source_tokens:,} source and {each.target_tokens:,} target "
+            f"subwords; left out: {each.skipped} empty, {each.too_long} too long\n"
             for split, each in pairs.items()
         ),
         end="",

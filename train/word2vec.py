@@ -4,6 +4,7 @@ python train/word2vec.py                                      embedded corpus, a
 python train/word2vec.py --tied                               input and output embeddings in one matrix
 python train/word2vec.py --corpus text8                       or ptb; --data-dir DIR instead of a download
 python train/word2vec.py --train-file A B --tokenization letters    any UTF-8 text, of any length
+python train/word2vec.py --prepared DIR                       text of any size, see train/prepare.py
 python train/word2vec.py --resume runs/NAME
 """
 
@@ -11,7 +12,6 @@ import argparse
 import dataclasses
 import os
 import sys
-from collections.abc import Iterable
 from pathlib import Path
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # TensorFlow's warnings, without its remarks
@@ -53,6 +53,7 @@ def parse_arguments() -> argparse.Namespace:
     text = parser.add_mutually_exclusive_group()
     text.add_argument("--corpus", default="embedded", help="embedded, text8 or ptb")
     text.add_argument("--train-file", nargs="+", type=Path, metavar="FILE", help="UTF-8 texts, read one after another")
+    text.add_argument("--prepared", type=Path, metavar="DIR", help="folder of a text, from train/prepare.py")
     text.add_argument("--resume", metavar="RUN", help="continue a stopped run")
     parser.add_argument("--data-dir", type=Path, help="folder with the corpus's files, instead of a download")
     parser.add_argument("--run", type=Path, help="folder of the run; default: runs/word2vec or runs/word2vec_tied")
@@ -76,8 +77,9 @@ def started(arguments: argparse.Namespace, folder: Path) -> tuple[Run, SkipGramS
     given["data_dir"] = arguments.data_dir and str(arguments.data_dir.resolve())
     if arguments.train_file:
         given |= {"corpus": "files", "files": [str(file.resolve()) for file in arguments.train_file]}
+    given["prepared"] = arguments.prepared and str(arguments.prepared.resolve())
     settings = SkipGramSettings.model_validate(given)
-    vocabulary = data.Vocabulary.from_tokens(tokens(settings), minimum_count=settings.minimum_count)
+    vocabulary = open_corpus(settings).vocabulary(minimum_count=settings.minimum_count)
     check_enough_words(len(vocabulary) - 2)  # without <unk> and <eos>
     settings = settings.model_copy(
         update={"vocabulary_sha256": vocabulary.sha256, "command": reproducing_command(arguments)}
@@ -96,26 +98,37 @@ def reproducing_command(arguments: argparse.Namespace) -> str:
     """The command that gives the same figures elsewhere: folders of this machine are left out."""
     command = "python train/word2vec.py"
     for name, value in vars(arguments).items():
-        if name in SkipGramSettings.model_fields and name != "data_dir" and value:
+        if name in SkipGramSettings.model_fields and name not in ("data_dir", "prepared") and value:
             default = SkipGramSettings.model_fields[name].default
             if value != default:
                 command += f" --{name.replace('_', '-')}" + (f" {value}" if value is not True else "")
     if arguments.train_file:
         command += " --train-file " + " ".join(file.name for file in arguments.train_file)
+    command += " --prepared PREPARED" if arguments.prepared else ""
     return command + (" --data-dir DIR" if arguments.data_dir else "")
 
 
-def tokens(settings: SkipGramSettings) -> Iterable[str]:
-    """The training text, read anew by each call."""
+def open_corpus(settings: SkipGramSettings) -> data.Corpus | data.PreparedCorpus:
+    if settings.prepared:
+        return data.PreparedCorpus(settings.prepared)
     if settings.files:
-        return data.file_tokens(settings.files, settings.tokenization or "spaces")
-    corpus = data.load_corpus(settings.corpus, settings.data_dir)
-    return dataclasses.replace(corpus, tokenization=settings.tokenization or corpus.tokenization).tokens("train")
+        corpus = data.Corpus("files", {"train": [Path(file) for file in settings.files]})
+    else:
+        corpus = data.load_corpus(settings.corpus, settings.data_dir)
+    return dataclasses.replace(corpus, tokenization=settings.tokenization or corpus.tokenization)
+
+
+def open_text(settings: SkipGramSettings, vocabulary: data.Vocabulary) -> np.ndarray | data.PreparedText:
+    """The training text, on disk."""
+    corpus = open_corpus(settings)
+    if isinstance(corpus, data.PreparedCorpus):
+        return corpus.ids("train", vocabulary)
+    return data.ids_on_disk(corpus.tokens("train"), vocabulary)
 
 
 def train(run: Run, settings: SkipGramSettings, checkpoint_minutes: float, distribution: Distribution) -> int:
     vocabulary = run.open_vocabulary(settings.vocabulary_sha256)
-    ids = data.ids_on_disk(tokens(settings), vocabulary)
+    ids = open_text(settings, vocabulary)
     keras.utils.set_random_seed(settings.seed)
     with distribution.scope():
         model = zoo.skip_gram(len(vocabulary), settings.units, settings.tied, settings.negatives)

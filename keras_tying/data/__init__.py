@@ -6,8 +6,11 @@ from keras_tying.data.batching import Windows, windows
 from keras_tying.data.bitext import Bitext
 from keras_tying.data.corpora import SPLITS, Corpus, load_corpus, load_files
 from keras_tying.data.joint_samples import JointSamples
+from keras_tying.data.pair_batches import PairBatches
 from keras_tying.data.parallel import ParallelCorpus, load_parallel, parallel_files
-from keras_tying.data.sentence_pairs import PairBatches, SentencePairs
+from keras_tying.data.prepared.pairs import PreparedPairs, prepare_pairs
+from keras_tying.data.prepared.text import PreparedCorpus, PreparedText, prepare_text
+from keras_tying.data.sentence_pairs import SentencePairs, filled_up
 from keras_tying.data.skip_gram import SkipGramBatches, ids_on_disk, word_counts
 from keras_tying.data.subwords import Subwords, sentences_of
 from keras_tying.data.text import END_OF_SENTENCE, TOKENIZATIONS, UNKNOWN, file_tokens, read_lines, tokenize
@@ -24,6 +27,9 @@ __all__ = [
     "JointSamples",
     "PairBatches",
     "ParallelCorpus",
+    "PreparedCorpus",
+    "PreparedPairs",
+    "PreparedText",
     "SentencePairs",
     "SkipGramBatches",
     "Subwords",
@@ -32,12 +38,15 @@ __all__ = [
     "affiliate",
     "align",
     "file_tokens",
+    "filled_up",
     "ids_on_disk",
     "load_corpus",
     "load_files",
     "load_parallel",
     "load_word_vectors",
     "parallel_files",
+    "prepare_pairs",
+    "prepare_text",
     "read_lines",
     "save_word_vectors",
     "sentences_of",

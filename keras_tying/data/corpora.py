@@ -1,13 +1,16 @@
 """Corpora by name: where their text is and how it is split."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+import numpy as np
 
 from keras_tying.data.bbc import bbc_news
 from keras_tying.data.downloads import find_file, unpack
 from keras_tying.data.embedded import python_reference
 from keras_tying.data.text import check_tokenization, read_lines, tokens
+from keras_tying.data.vocabulary import Vocabulary
 
 SPLITS = ("train", "valid", "test")
 
@@ -34,18 +37,31 @@ class Corpus:
 
     Attributes:
         name: What results are reported under.
-        splits: Lines of each split, by name: a file, or lines in memory.
+        splits: Lines of each split, by name: a file, several, or lines in memory.
         tokenization: How its lines become tokens, see `tokenize`.
     """
 
     name: str
-    splits: Mapping[str, Path | list[str]]
+    splits: Mapping[str, Path | Sequence[Path] | Sequence[str]]
     tokenization: str = "spaces"
 
-    def tokens(self, split: str) -> Iterable[str]:
-        """Tokens of a split, each line closed by `<eos>`."""
+    def lines(self, split: str) -> Iterator[str]:
+        """Lines of a split, read anew by each call."""
         source = self.splits[split]
-        return tokens(source if isinstance(source, list) else read_lines(source), self.tokenization)
+        for part in (source,) if isinstance(source, Path) else source:
+            yield from read_lines(part) if isinstance(part, Path) else (part,)
+
+    def tokens(self, split: str) -> Iterator[str]:
+        """Tokens of a split, each line closed by `<eos>`."""
+        return tokens(self.lines(split), self.tokenization)
+
+    def vocabulary(self, size: int | None = None, minimum_count: int = 1) -> Vocabulary:
+        """The words of the training split; see `Vocabulary.from_tokens`."""
+        return Vocabulary.from_tokens(self.tokens("train"), size, minimum_count)
+
+    def ids(self, split: str, vocabulary: Vocabulary) -> np.ndarray:
+        """Word ids `int32 [N]` of a split."""
+        return vocabulary.encode(self.tokens(split))
 
 
 def load_corpus(name: str, data_dir: str | Path | None = None) -> Corpus:

@@ -1,45 +1,86 @@
-"""Sentence pairs as ids on disk, and the batches a translation model is trained on."""
+"""Sentence pairs as ids on disk."""
 
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import islice
+from pathlib import Path
 
 import numpy as np
 
+from keras_tying.data.prepared.shards import Shards
+from keras_tying.data.prepared.writing import Encoded, pieces, write_piece
 from keras_tying.data.subwords import Subwords
 
-PAIRS_AT_ONCE = 10_000
-"""Pairs encoded between writes."""
 FILLED_UP = -1
 """The id that fills sentences up, and stands before the first word of a target."""
+PAIRS_AT_ONCE = 16
+"""Pairs that are compressed, and read, together."""
 
 
 @dataclass(frozen=True)
-class SentencePairs:
-    """Ids of sentence pairs, each sentence closed by its end, in temporary files mapped into memory.
+class PairEncoder:
+    """Sentence pairs to records of `int32`: first the lengths `[N, 2]` of all, then each pair's source and target ids.
+
+    Each sentence is closed by its end.
 
     Attributes:
-        sources: Ids of all source sentences, `int32 [M]`.
-        source_starts: Where each begins, `int64 [N + 1]`; the last entry is `M`.
-        targets: Ids of all target sentences.
-        target_starts: Where each begins.
-        skipped: Pairs left out because a side is empty.
-        too_long: Pairs left out because a side is longer than was asked for.
+        source: Subwords of the source.
+        target: Subwords of the target.
+        longest: Pairs with more subwords than this on a side are left out. Default: none are.
     """
 
-    sources: np.ndarray
-    source_starts: np.ndarray
-    targets: np.ndarray
-    target_starts: np.ndarray
-    skipped: int = 0
-    too_long: int = 0
+    source: Subwords
+    target: Subwords
+    longest: int | None = None
+
+    def __call__(self, pairs: list[tuple[str, str]]) -> Encoded:
+        filled = [pair for pair in pairs if all(side.strip() for side in pair)]
+        encoded = [(self.source.encode(source), self.target.encode(target)) for source, target in filled]
+        kept = [pair for pair in encoded if self.longest is None or max(map(len, pair)) <= self.longest + 1]
+        lengths = np.array([[len(source), len(target)] for source, target in kept], "<i4").reshape(-1, 2)
+        totals = {
+            "pairs": len(kept),
+            "source_tokens": int(lengths[:, 0].sum()),
+            "target_tokens": int(lengths[:, 1].sum()),
+            "skipped": len(pairs) - len(filled),
+            "too_long": len(encoded) - len(kept),
+        }
+        records = [lengths, *(np.concatenate(pair).astype("<i4") for pair in kept)]
+        return Encoded((record.tobytes() for record in records), totals, PAIRS_AT_ONCE)
+
+
+class SentencePairs:
+    """Ids of sentence pairs in shards; only those that are asked for are read.
+
+    Args:
+        shards: Of a `PairEncoder`.
+
+    Attributes:
+        skipped: Pairs left out because a side is empty.
+        too_long: Pairs left out because a side is longer than was asked for.
+        source_tokens: Subwords of all sources, ends included.
+        target_tokens: The same of all targets.
+
+    Raises:
+        ValueError: If there is no pair.
+    """
+
+    def __init__(self, shards: Shards):
+        self.shards = shards
+        self.skipped, self.too_long = shards.total("skipped"), shards.total("too_long")
+        self.source_tokens, self.target_tokens = shards.total("source_tokens"), shards.total("target_tokens")
+        self.starts = np.cumsum([0, *(shard.totals["pairs"] for shard in shards.shards)])
+        if not len(self):
+            raise ValueError(
+                "There is no sentence pair to work with. "
+                f"Received: {self.skipped} with an empty side, {self.too_long} with a side that is too long."
+            )
 
     @classmethod
     def encode(
         cls, pairs: Iterable[tuple[str, str]], source: Subwords, target: Subwords, longest: int | None = None
     ) -> "SentencePairs":
-        """Reads pairs once, holding a few of them at a time.
+        """Reads pairs once into temporary files, holding some of them at a time.
 
         Args:
             pairs: Source and target sentences.
@@ -50,40 +91,23 @@ class SentencePairs:
         Raises:
             ValueError: If no pair is left.
         """
-        pairs = iter(pairs)
-        skipped = too_long = 0
-        lengths: list[np.ndarray] = []
-        with tempfile.TemporaryFile() as source_file, tempfile.TemporaryFile() as target_file:
-            while chunk := list(islice(pairs, PAIRS_AT_ONCE)):
-                filled = [pair for pair in chunk if all(side.strip() for side in pair)]
-                encoded = [(source.encode(s), target.encode(t)) for s, t in filled]
-                kept = [pair for pair in encoded if longest is None or max(map(len, pair)) <= longest + 1]
-                skipped += len(chunk) - len(filled)
-                too_long += len(encoded) - len(kept)
-                if kept:
-                    for file, side in zip((source_file, target_file), zip(*kept, strict=True), strict=True):
-                        file.write(np.concatenate(side).tobytes())
-                    lengths.append(np.array([[len(s), len(t)] for s, t in kept]))
-            if not lengths:
-                raise ValueError(
-                    "There is no sentence pair to work with. "
-                    f"Received: {skipped} with an empty side, {too_long} longer than {longest} subwords."
-                )
-            starts = np.cumsum(np.concatenate([np.zeros((1, 2), np.int64), *lengths]), axis=0)
-            sides = [np.memmap(file, np.int32, "r") for file in (source_file, target_file)]
-        return cls(sides[0], starts[:, 0], sides[1], starts[:, 1], skipped, too_long)
+        folder = tempfile.TemporaryDirectory()
+        encode = PairEncoder(source, target, longest)
+        shards = [write_piece(Path(folder.name), i, piece, encode) for i, piece in enumerate(pieces(pairs))]
+        stored = cls(Shards(Path(folder.name), shards))
+        stored._folder = folder  # type: ignore[attr-defined]  # removed with this object
+        return stored
 
     def __len__(self) -> int:
-        return len(self.source_starts) - 1
+        return int(self.starts[-1])
 
-    @property
-    def source_lengths(self) -> np.ndarray:
-        """Subwords of each source sentence with its end, `[N]`."""
-        return np.diff(self.source_starts)
+    def lengths(self, shard: int) -> np.ndarray:
+        """Subwords of each source and target of a shard, ends included, `int32 [N, 2]`."""
+        return np.frombuffer(self.shards.read(shard, [0])[0], "<i4").reshape(-1, 2)
 
-    @property
-    def target_lengths(self) -> np.ndarray:
-        return np.diff(self.target_starts)
+    def longest(self) -> int:
+        """Subwords of the longest sentence."""
+        return max(int(self.lengths(shard).max(initial=0)) for shard in range(len(self.shards)))
 
     def overlap(self) -> dict[str, int]:
         """Subwords that occur in the source alone, in the target alone and in both.
@@ -91,12 +115,31 @@ class SentencePairs:
         Reference:
             Press and Wolf, Using the Output Embedding to Improve Language Models, table 1.
         """
-        source, target = np.unique(self.sources), np.unique(self.targets)
-        both = len(np.intersect1d(source, target))
+        source, target = set[int](), set[int]()
+        for shard, (start, stop) in enumerate(zip(self.starts[:-1], self.starts[1:], strict=True)):
+            sentences = self._sentences(shard, np.arange(stop - start))
+            for seen, side in zip((source, target), zip(*sentences, strict=True), strict=False):
+                seen.update(np.unique(np.concatenate(side)).tolist())
+        both = len(source & target)
         return {"only_source": len(source) - both, "only_target": len(target) - both, "both": both}
 
+    def sentences(self, chosen: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Ids of sources and targets of some pairs."""
+        found: dict[int, tuple[np.ndarray, np.ndarray]] = {}
+        shards = np.searchsorted(self.starts, chosen, side="right") - 1
+        for shard in np.unique(shards).tolist():
+            pairs = chosen[shards == shard]
+            found |= zip(pairs.tolist(), self._sentences(shard, pairs - self.starts[shard]), strict=True)
+        return [found[pair] for pair in chosen.tolist()]
+
+    def _sentences(self, shard: int, chosen: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        records = self.shards.read(shard, (chosen + 1).tolist())
+        for record, (source, _) in zip(records, self.lengths(shard)[chosen].tolist(), strict=True):
+            ids = np.frombuffer(record, "<i4")
+            yield ids[:source], ids[source:]
+
     def batch(
-        self, chosen: np.ndarray, multiple: int = 1, multiple_rows: int = 1
+        self, chosen: np.ndarray, multiple: int = 1, multiple_rows: int = 1, part: tuple[int, int] = (0, 1)
     ) -> tuple[dict[str, np.ndarray], np.ndarray, np.ndarray]:
         """Some pairs as a `Translator` is trained on them.
 
@@ -104,79 +147,34 @@ class SentencePairs:
             chosen: Which pairs, `[B]`.
             multiple: Lengths are filled up to multiples of this, so that there are few shapes.
             multiple_rows: Rows are filled up to a multiple of this.
+            part: `(i, n)`: only the `i`-th of `n` equal parts of the rows, counted from 0.
 
         Returns:
             Inputs, `"source"` `int32 [B, S]` and `"target"` `int32 [B, T]`, the word before each; the
             words to predict `int32 [B, T]`, filled up with 0; and their weights `float32 [B, T]`,
             0 where filled up.
         """
+        number, parts = part
         rows = np.pad(chosen, (0, -len(chosen) % multiple_rows), mode="edge")
-        source = _rows(self.sources, self.source_starts, rows, multiple)
-        target = _rows(self.targets, self.target_starts, rows, multiple)
+        size = len(rows) // parts
+        rows, real = rows[number * size : (number + 1) * size], max(len(chosen) - number * size, 0)
+        source, target = (filled_up(side, multiple) for side in zip(*self.sentences(rows), strict=True))
         before = np.pad(target[:, :-1], ((0, 0), (1, 0)), constant_values=FILLED_UP)
         weights = (target != FILLED_UP).astype(np.float32)
-        weights[len(chosen) :] = 0
+        weights[real:] = 0
         return {"source": source, "target": before}, np.maximum(target, 0), weights
 
 
-class PairBatches:
-    """Batches of pairs of like length, in another order each epoch.
-
-    Pairs are sorted by the target's length and, roughly, the source's, those alike in random order, and
-    cut where the next pair would make the batch larger than `tokens`. The lengths alone decide the cuts,
-    so every epoch has as many batches, and every pair is in one of them.
+def filled_up(sentences: Iterable[np.ndarray], multiple: int = 1) -> np.ndarray:
+    """Sentences' ids side by side, `int32 [B, S]`, filled up with -1.
 
     Args:
-        pairs: The text.
-        tokens: Target positions of a batch, and source positions, filled-up ones counted, at most.
-        seed: Decides the order, together with the epoch.
-
-    Attributes:
-        words: Target subwords of an epoch, ends included.
-
-    Raises:
-        ValueError: If a sentence is longer than `tokens`.
+        sentences: Ids of each, `[T]`.
+        multiple: `S` is the next multiple of this.
     """
-
-    def __init__(self, pairs: SentencePairs, tokens: int, seed: int):
-        self.pairs = pairs
-        self.seed = seed
-        self.words = len(pairs.targets)
-        sources, targets = pairs.source_lengths, pairs.target_lengths
-        longest = int(max(sources.max(), targets.max()))
-        if longest > tokens:
-            raise ValueError(f"A batch of {tokens} tokens cannot hold a sentence of {longest}. Use larger batches.")
-        self._keys = targets.astype(np.int64) << 32 | -(-sources // SOURCE_STEP) * SOURCE_STEP
-        self._cuts = _cuts(np.sort(self._keys), tokens)
-
-    def __len__(self) -> int:
-        return len(self._cuts) - 1
-
-    def order(self, epoch: int) -> list[np.ndarray]:
-        """The pairs of each batch of an epoch, in the order they are trained on."""
-        random = np.random.default_rng([self.seed, epoch])
-        order = np.lexsort((random.random(len(self._keys)), self._keys))
-        return [order[self._cuts[i] : self._cuts[i + 1]] for i in random.permutation(len(self))]
-
-
-SOURCE_STEP = 3
-"""Source lengths that are taken for alike: fewer would leave little to chance, more fill up more."""
-
-
-def _cuts(keys: np.ndarray, tokens: int) -> np.ndarray:
-    """Where batches begin among sorted keys, and the end of the last."""
-    cuts, first, widest = [0], 0, 0
-    for place, key in enumerate(keys.tolist()):
-        widest = max(widest, key >> 32, key & 0xFFFFFFFF)
-        if (place + 1 - first) * widest > tokens and place > first:
-            cuts.append(place)
-            first, widest = place, max(key >> 32, key & 0xFFFFFFFF)
-    return np.array([*cuts, len(keys)])
-
-
-def _rows(ids: np.ndarray, starts: np.ndarray, chosen: np.ndarray, multiple: int) -> np.ndarray:
-    """Sentences side by side, filled up: `int32 [B, T]`."""
-    lengths = starts[chosen + 1] - starts[chosen]
-    steps = np.arange(-(-lengths.max() // multiple) * multiple)
-    places = np.minimum(starts[chosen, None] + steps, len(ids) - 1)
-    return np.where(steps < lengths[:, None], ids[places], np.int32(FILLED_UP))
+    sentences = list(sentences)
+    width = -(-max(map(len, sentences)) // multiple) * multiple
+    ids = np.full((len(sentences), width), FILLED_UP, np.int32)
+    for row, sentence in zip(ids, sentences, strict=True):
+        row[: len(sentence)] = sentence
+    return ids

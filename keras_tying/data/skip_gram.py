@@ -10,6 +10,7 @@ from itertools import chain, count, islice
 
 import numpy as np
 
+from keras_tying.data.prepared.text import PreparedText
 from keras_tying.data.vocabulary import Vocabulary
 
 CHUNK = 2**18
@@ -34,7 +35,7 @@ def check_enough_words(number: int) -> None:
         )
 
 
-def word_counts(ids: np.ndarray, vocabulary: Vocabulary) -> np.ndarray:
+def word_counts(ids: np.ndarray | PreparedText, vocabulary: Vocabulary) -> np.ndarray:
     """How often each word occurs, `int64 [V]`; 0 for `<unk>` and `<eos>`, which are no words."""
     counts = np.zeros(len(vocabulary), np.int64)
     for start in range(0, len(ids), CHUNK):
@@ -87,7 +88,7 @@ class SkipGramBatches:
     The spans of a batch come from places far apart in the chunk.
 
     Args:
-        ids: The text `int32 [N]`, for example from `ids_on_disk`.
+        ids: The text `int32 [N]`, in memory or on disk.
         counts: Occurrences of the words that are trained, `[V]`; others are passed over.
         end_id: The id that ends a line.
         window: Integer, the largest reach. Defaults to 5.

@@ -44,10 +44,15 @@ class Vocabulary:
 
     @classmethod
     def from_tokens(cls, tokens: Iterable[str], size: int | None = None, minimum_count: int = 1) -> "Vocabulary":
+        """Words of a training text; see `from_counts`."""
+        return cls.from_counts(Counter(tokens), size, minimum_count)
+
+    @classmethod
+    def from_counts(cls, counts: Counter[str], size: int | None = None, minimum_count: int = 1) -> "Vocabulary":
         """Words by falling count, then alphabetically.
 
         Args:
-            tokens: The training text.
+            counts: How often each occurs in the training text.
             size: At most so many words, `<unk>` and `<eos>` included. Default: no cap.
             minimum_count: Words seen less often are left out.
 
@@ -56,7 +61,6 @@ class Vocabulary:
         """
         if size is not None and size < 3:
             raise ValueError(f"`size` must be at least 3: <unk>, <eos> and a word. Received: size={size}")
-        counts = Counter(tokens)
         if not counts:
             raise ValueError("The training text has no tokens, so there is no vocabulary to make.")
         specials = (END_OF_SENTENCE, UNKNOWN)

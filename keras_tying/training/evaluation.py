@@ -5,8 +5,11 @@ from collections.abc import Iterator
 import numpy as np
 from keras import ops
 
+from keras_tying.data import PreparedText
+from keras_tying.data.batching import rows_of
 
-def stream_perplexity(model, ids: np.ndarray, batch_size: int = 1, steps: int = 500) -> float:
+
+def stream_perplexity(model, ids: np.ndarray | PreparedText, batch_size: int = 1, steps: int = 500) -> float:
     """Exact perplexity of a text under a language model, the recurrent state carried all the way.
 
     With one row every token but the first is predicted, once. With more rows the text is cut into that
@@ -15,7 +18,7 @@ def stream_perplexity(model, ids: np.ndarray, batch_size: int = 1, steps: int = 
 
     Args:
         model: A `LanguageModel`, or what has its `token_log_probabilities`.
-        ids: Word ids `[N]`.
+        ids: Word ids `[N]`, in memory or on disk.
         batch_size: Rows.
         steps: Tokens a call; it bounds memory and does not change the result.
 
@@ -32,12 +35,12 @@ def stream_perplexity(model, ids: np.ndarray, batch_size: int = 1, steps: int = 
     return _perplexity(total / count)
 
 
-def mc_perplexity(model, ids: np.ndarray, passes: int, batch_size: int = 1, steps: int = 35) -> float:
+def mc_perplexity(model, ids: np.ndarray | PreparedText, passes: int, batch_size: int = 1, steps: int = 35) -> float:
     """Perplexity under the mean of the probabilities of several passes with dropout (Monte Carlo dropout).
 
     Args:
         model: A `LanguageModel` with dropout.
-        ids: Word ids `[N]`.
+        ids: Word ids `[N]`, in memory or on disk.
         passes: How often the text is read.
         batch_size: Rows, as of `stream_perplexity`.
         steps: Tokens a call, for each of which a `VariationalDropout` draws new masks: the window in training.
@@ -60,17 +63,15 @@ def mc_perplexity(model, ids: np.ndarray, passes: int, batch_size: int = 1, step
 
 def _stream(model, ids, batch_size, steps, **options) -> Iterator[np.ndarray]:
     """Log-probabilities `[batch_size, steps]` of a text read from start to end."""
-    ids = np.asarray(ids, np.int32)
     length = len(ids) // batch_size
     if length < 2:
         raise ValueError(
             f"A text needs at least {2 * batch_size} tokens for {batch_size} rows. Received: {len(ids)} tokens."
         )
-    rows, states = ids[: length * batch_size].reshape(batch_size, length), None
+    states = None
     for start in range(0, length - 1, steps):
-        inputs = rows[:, start : min(start + steps, length - 1)]
-        targets = rows[:, start + 1 : start + 1 + inputs.shape[1]]
-        log_probabilities, states = model.token_log_probabilities(inputs, targets, states, **options)
+        rows = rows_of(ids, batch_size, start, min(start + steps + 1, length))
+        log_probabilities, states = model.token_log_probabilities(rows[:, :-1], rows[:, 1:], states, **options)
         yield ops.convert_to_numpy(log_probabilities)
 
 

@@ -22,19 +22,18 @@ def fit_to_the_end(
     patience: int | None,
     checkpoints: Checkpoints,
     callbacks: list[keras.callbacks.Callback],
-    each_epoch_anew: bool = False,
 ) -> None:
     """Trains a compiled model on, from the epoch and batch its checkpoints stand at.
 
     Args:
         model: The model, restored.
         data: Takes an epoch and a batch of it, gives the arguments of `fit` that hold the data from there
-            on; the data of later epochs begins at their first batch.
+            on; the data of later epochs begins at their first batch. With `steps_per_epoch` among them, they are of
+            one epoch.
         epochs: Epochs of the whole run.
         patience: Epochs without a better validation perplexity before training stops; `None` never stops.
         checkpoints: Knows where the run stands; one of the callbacks.
         callbacks: Of `fit`; what they print and log, of several workers the chief does.
-        each_epoch_anew: Whether what `data` gives can be read but once.
 
     Raises:
         TrainingDiverged: If the loss becomes NaN or infinite.
@@ -45,9 +44,10 @@ def fit_to_the_end(
 
     with checkpoints.stop_on_signals():
         while checkpoints.epoch < epochs and not stalled(checkpoints.history, patience):
-            one_epoch = each_epoch_anew or checkpoints.batch  # the rest of an epoch that was interrupted
+            arguments = data(checkpoints.epoch, checkpoints.batch)
+            one_epoch = "steps_per_epoch" in arguments or checkpoints.batch  # the rest of one that was interrupted
             model.fit(
-                **data(checkpoints.epoch, checkpoints.batch),
+                **arguments,
                 shuffle=False,
                 initial_epoch=checkpoints.epoch,
                 epochs=checkpoints.epoch + 1 if one_epoch else epochs,

@@ -6,9 +6,10 @@ from typing import Any
 import keras
 import numpy as np
 
-from keras_tying.data import Vocabulary, windows
+from keras_tying.data import PreparedText, Vocabulary, windows
 from keras_tying.optimizers import ClippedSGD
 from keras_tying.training.callbacks import (
+    BeginEpoch,
     CarryState,
     GradientNorm,
     StopOnNaN,
@@ -18,11 +19,13 @@ from keras_tying.training.callbacks import (
 from keras_tying.training.checkpointing import Checkpoints
 from keras_tying.training.checkpoints import CheckpointStore
 from keras_tying.training.evaluation import stream_perplexity
+from keras_tying.training.feeding import feed_blocks
 from keras_tying.training.fitting import STEPS_PER_CALL, fit_to_the_end
 from keras_tying.training.progress import Progress
 from keras_tying.training.runs import Run
 from keras_tying.training.schedules import decayed_rate
 from keras_tying.training.tensorboard import TensorBoardLog
+from keras_tying.training.window_batches import WindowBatches
 
 
 @dataclass(frozen=True)
@@ -44,8 +47,8 @@ class Schedule:
 
 def train_language_model(
     model: keras.Model,
-    train_ids: np.ndarray,
-    valid_ids: np.ndarray,
+    train_ids: np.ndarray | PreparedText,
+    valid_ids: np.ndarray | PreparedText,
     vocabulary: Vocabulary,
     schedule: Schedule,
     run: Run,
@@ -57,7 +60,7 @@ def train_language_model(
 
     Args:
         model: An untrained `LanguageModel`.
-        train_ids: Training text `[N]`.
+        train_ids: Training text `[N]`, in memory or on disk.
         valid_ids: Validation text, read after each epoch in as many rows as a batch has.
         vocabulary: Names the words in TensorBoard.
         schedule: Batches, learning rates and epochs.
@@ -80,17 +83,18 @@ def train_language_model(
     )
     checkpoints = Checkpoints(CheckpointStore(run.checkpoints), checkpoint_minutes, cut.batches)
     checkpoints.restore(model)
-    callbacks = _callbacks(model, cut, valid_ids, vocabulary, schedule, run, checkpoints)
+    batches = WindowBatches(cut)
+    callbacks = _callbacks(model, batches, valid_ids, vocabulary, schedule, run, checkpoints)
 
-    def data(_: int, batch: int) -> dict[str, Any]:
-        rest = cut.since(batch)
-        return {"x": rest.inputs, "y": rest.targets, "batch_size": rest.batch_size}
+    def data(epoch: int, batch: int) -> dict[str, Any]:
+        batches.begin(epoch, batch)
+        return feed_blocks(model, batches)
 
     fit_to_the_end(model, data, schedule.epochs, schedule.patience, checkpoints, callbacks)
     return checkpoints
 
 
-def _callbacks(model, cut, valid_ids, vocabulary, schedule, run, checkpoints) -> list:
+def _callbacks(model, batches, valid_ids, vocabulary, schedule, run, checkpoints) -> list:
     def rate(epoch: int, _: float) -> float:
         epoch %= schedule.session_epochs or schedule.epochs
         return decayed_rate(epoch, schedule.learning_rate, schedule.full_rate_epochs, schedule.decay)
@@ -100,12 +104,15 @@ def _callbacks(model, cut, valid_ids, vocabulary, schedule, run, checkpoints) ->
         return " ".join(vocabulary.decode(words[0]))
 
     return [
+        BeginEpoch(batches),
         CarryState(),
         keras.callbacks.LearningRateScheduler(rate),
         StopOnNaN(),
         Validation(lambda: stream_perplexity(model, valid_ids, schedule.batch_size)),
         GradientNorm(),
-        Progress(schedule.epochs, cut.batches, schedule.batch_size * schedule.steps, lambda: checkpoints.batch),
+        Progress(
+            schedule.epochs, batches.windows.batches, schedule.batch_size * schedule.steps, lambda: checkpoints.batch
+        ),
         TensorBoardLog(run.tensorboard, vocabulary.words, sample),
         checkpoints,
         StopWhenStalled(checkpoints.history, schedule.patience),

@@ -6,7 +6,7 @@ import keras
 import numpy as np
 from pydantic import Field
 
-from keras_tying.data import SkipGramBatches, Vocabulary, word_counts
+from keras_tying.data import PreparedText, SkipGramBatches, Vocabulary, word_counts
 from keras_tying.data.skip_gram import noise_distribution
 from keras_tying.metrics import nearest_neighbours
 from keras_tying.replicas import replicas_of
@@ -30,6 +30,8 @@ class SkipGramSettings(Table):
     corpus: str = "embedded"
     """Name of a corpus, or `"files"`."""
     files: list[str] | None = None
+    prepared: str | None = None
+    """Folder of a prepared text, instead of a corpus; its vocabulary is as it was prepared."""
     data_dir: str | None = None
     tokenization: Literal["spaces", "plain", "letters"] | None = None
     """How lines become tokens; `None` leaves it to the corpus."""
@@ -52,7 +54,7 @@ class SkipGramSettings(Table):
 
 def train_skip_gram(
     model: keras.Model,
-    ids: np.ndarray,
+    ids: np.ndarray | PreparedText,
     vocabulary: Vocabulary,
     settings: SkipGramSettings,
     run: Run,
@@ -64,7 +66,7 @@ def train_skip_gram(
 
     Args:
         model: An untrained `SkipGram`.
-        ids: The text `int32 [N]`, mapped from disk or in memory.
+        ids: The text `int32 [N]`, on disk or in memory.
         vocabulary: Its words; `<unk>` and `<eos>` are not trained.
         settings: Windows, learning rate, epochs and seed.
         run: Folder that receives checkpoints and logs.
@@ -110,7 +112,7 @@ def train_skip_gram(
     def data(epoch: int, batch: int) -> dict[str, Any]:
         return {"x": ((each,) for each in text.epoch(epoch, batch)), "steps_per_epoch": text.batches - batch}
 
-    fit_to_the_end(model, data, settings.epochs, None, checkpoints, callbacks, each_epoch_anew=True)
+    fit_to_the_end(model, data, settings.epochs, None, checkpoints, callbacks)
     return checkpoints
 
 

@@ -13,11 +13,12 @@ from keras_tying.training.attention_pictures import attention_figure
 from keras_tying.training.callbacks import BeginEpoch, LearningRate, StopOnNaN, StopWhenStalled, Validation
 from keras_tying.training.checkpointing import Checkpoints, KeepBest
 from keras_tying.training.checkpoints import CheckpointStore
+from keras_tying.training.feeding import feed
 from keras_tying.training.fitting import fit_to_the_end
 from keras_tying.training.progress import Progress
 from keras_tying.training.runs import Run
 from keras_tying.training.tensorboard import TensorBoardLog
-from keras_tying.training.translation_batches import STEPS_PER_CALL, TranslationBatches, of_any_shape
+from keras_tying.training.translation_batches import STEPS_PER_CALL, TranslationBatches
 from keras_tying.training.translation_evaluation import pair_perplexity, translate_sentences
 from keras_tying.training.translation_recipes import TranslationSchedule
 
@@ -89,7 +90,7 @@ def train_translator(
         StopOnNaN(),
         Validation(lambda: pair_perplexity(model, valid_pairs)),
         Validation(bleu, "val_bleu"),
-        Progress(schedule.epochs, len(batches), round(batches.words / len(batches)), lambda: checkpoints.batch),
+        Progress(schedule.epochs, len(batches), round(train.target_tokens / len(batches)), lambda: checkpoints.batch),
         TensorBoardLog(run.tensorboard, subwords.words, sample, "translations", picture),
         best,
         checkpoints,
@@ -98,7 +99,7 @@ def train_translator(
 
     def data(epoch: int, batch: int) -> dict:
         order.begin(epoch, batch)
-        return {"x": of_any_shape(order)}
+        return feed(model, order)
 
     fit_to_the_end(model, data, schedule.epochs, schedule.patience, checkpoints, callbacks)
     best.restore(model)

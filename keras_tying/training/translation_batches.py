@@ -3,7 +3,6 @@
 import math
 
 import keras
-import numpy as np
 
 from keras_tying.data import PairBatches
 from keras_tying.training import fitting
@@ -33,18 +32,14 @@ class TranslationBatches(keras.utils.PyDataset):
         return len(self.batches) - self.first_batch
 
     def __getitem__(self, index):
-        return self.batches.pairs.batch(self._order[self.first_batch + index], SHAPES_OF, self.multiple_rows)
+        return self.rows(index, 0, 1)
+
+    def rows(self, index: int, replica: int, replicas: int):
+        """The rows of a batch that one of so many replicas takes; their sentences alone are read and filled up."""
+        chosen = self._order[self.first_batch + index]
+        return self.batches.pairs.batch(chosen, SHAPES_OF, self.multiple_rows, part=(replica, replicas))
 
     def begin(self, epoch: int, first_batch: int = 0) -> None:
         """Goes to a batch of an epoch, counted from 0, as if those before had been seen."""
         self.epoch, self.first_batch = epoch, first_batch
-        self._order: list[np.ndarray] = self.batches.order(epoch)
-
-
-if ANY_SHAPE:
-    from keras_tying.training.translation_batches_tensorflow import of_any_shape
-else:
-
-    def of_any_shape(batches):
-        """What `fit` takes for batches whose shapes differ."""
-        return batches
+        self._order = self.batches.order(epoch)

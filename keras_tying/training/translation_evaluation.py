@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import keras
 import numpy as np
 
-from keras_tying.data import PairBatches, SentencePairs, Subwords
+from keras_tying.data import PairBatches, SentencePairs, Subwords, filled_up
 from keras_tying.training.translation_batches import SHAPES_OF
 
 POSITIONS = 4000
@@ -15,13 +15,12 @@ POSITIONS = 4000
 def pair_perplexity(model: keras.Model, pairs: SentencePairs) -> float:
     """Exact perplexity of target sentences, their ends included, given their sources."""
     total = 0.0
-    longest = int(max(pairs.source_lengths.max(), pairs.target_lengths.max()))
-    for chosen in PairBatches(pairs, max(POSITIONS, longest), seed=0).order(0):
+    for chosen in PairBatches(pairs, max(POSITIONS, pairs.longest()), seed=0).order(0):
         inputs, targets, weights = pairs.batch(chosen, SHAPES_OF, SHAPES_OF)
         scores = model.score(inputs, np.where(weights > 0, targets, -1))
         total -= float(np.sum(scores, dtype=np.float64))
     with np.errstate(over="ignore"):  # a model that has diverged has infinite perplexity
-        return float(np.exp(total / len(pairs.targets)))
+        return float(np.exp(total / pairs.target_tokens))
 
 
 def translate_sentences(
@@ -47,11 +46,3 @@ def translate_sentences(
         for i, words in zip(batch, found.words[:, 0], strict=True):
             translations[i] = subwords.decode(words)
     return translations
-
-
-def filled_up(sentences: Sequence[np.ndarray]) -> np.ndarray:
-    """Sentences' ids side by side, `int32 [B, S]`, filled up with -1."""
-    ids = np.full((len(sentences), max(map(len, sentences))), -1, np.int32)
-    for row, sentence in zip(ids, sentences, strict=True):
-        row[: len(sentence)] = sentence
-    return ids

@@ -55,10 +55,12 @@ class TranslationRunSettings(Table):
     recipe_name: str
     seed: int
     command: str
-    subwords_sha256: str
+    subwords_sha256: str = ""
     data_dir: str | None = None
     files: dict[str, list[list[str]]] | None = None
     """Of each split, pairs of source and target file."""
+    prepared: str | None = None
+    """Folder of prepared pairs to train on."""
     recipe: TranslationRecipe
 
     def corpus(self) -> ParallelCorpus:
@@ -71,7 +73,9 @@ def open_parallel(
 ) -> ParallelCorpus:
     """The text of a recipe, or of files given instead."""
     if files:
-        return parallel_files({split: [(pair[0], pair[1]) for pair in files[split]] for split in SPLITS})
+        return parallel_files(
+            {split: [(pair[0], pair[1]) for pair in files[split]] for split in SPLITS if split in files}
+        )
     return load_parallel(data.corpus, data.source, data.target, data_dir)
 
 

@@ -86,7 +86,9 @@ def test_a_batch_holds_the_word_before_each_word(subwords):
 
 def test_overlap_counts_each_subword_once(subwords):
     found = SentencePairs.encode(PAIRS[:2], subwords, subwords)
-    source, target = (set(np.unique(side).tolist()) for side in (found.sources, found.targets))
+    source, target = (
+        set(np.concatenate(side).tolist()) for side in zip(*found.sentences(np.arange(len(found))), strict=True)
+    )
     assert found.overlap() == {
         "only_source": len(source - target),
         "only_target": len(target - source),

@@ -47,7 +47,8 @@ def test_windows_continue_each_row():
     np.testing.assert_array_equal(rows, [np.arange(9), np.arange(11, 20)])
     np.testing.assert_array_equal(cut.targets, cut.inputs + 1)
     assert cut.lost == 23 - 2 * 10
-    np.testing.assert_array_equal(cut.since(2).inputs, cut.inputs[4:])
+    np.testing.assert_array_equal(cut.block(2, 9)[0].reshape(-1, 3), cut.inputs[4:])
+    np.testing.assert_array_equal(cut.block(1, 2, slice(1, 2))[1], cut.targets.reshape(-1, 2, 3)[1:3, 1:])
 
 
 def test_text_too_short_for_the_batch_says_how_much_is_needed():

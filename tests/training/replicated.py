@@ -15,8 +15,10 @@ from keras_tying.data import JointSamples, PairBatches, SentencePairs, SkipGramB
 from keras_tying.losses import SequenceCrossEntropy
 from keras_tying.optimizers import ClippedSGD
 from keras_tying.training.checkpoints import read_variables
-from keras_tying.training.joint_batches import JointBatches, in_blocks
-from keras_tying.training.translation_batches import TranslationBatches, of_any_shape
+from keras_tying.training.feeding import feed, feed_blocks
+from keras_tying.training.joint_batches import JointBatches
+from keras_tying.training.translation_batches import TranslationBatches
+from keras_tying.training.window_batches import WindowBatches
 
 BATCH, STEPS, EPOCHS = 8, 10, 2
 
@@ -28,7 +30,8 @@ def language_model():
     model = models.LanguageModel(len(vocabulary), 16, projection=True, projection_regularizer="l2")
     model.carry_state(BATCH)
     model.compile(ClippedSGD(1.0, clip_norm=0.5), steps_per_execution=4)
-    return model, {"x": cut.inputs, "y": cut.targets, "batch_size": BATCH}
+    arrays = {"x": cut.inputs, "y": cut.targets, "batch_size": BATCH}  # of which Keras gives the replicas their rows
+    return model, lambda epoch: feed_blocks(model, WindowBatches(cut)) if epoch else arrays
 
 
 def translator():
@@ -39,7 +42,7 @@ def translator():
         keras.optimizers.Adam(0.01, global_clipnorm=0.05), SequenceCrossEntropy("mean"), steps_per_execution=3
     )
     batches = PairBatches(SentencePairs.encode(pairs, subwords, subwords), 150, seed=1)
-    return model, {"x": of_any_shape(TranslationBatches(batches, replicas=2))}
+    return model, lambda epoch: feed(model, TranslationBatches(batches, replicas=2))
 
 
 def joint_language_model():
@@ -48,7 +51,7 @@ def joint_language_model():
     samples = JointSamples.join([(ids, starts, ids[::-1].copy(), starts, np.arange(800))], 0, 0)
     model = zoo.nnjm(50, 50, window=3, hidden_units=(12,), embedding_size=8)
     model.compile(ClippedSGD(0.3))
-    return model, {"x": in_blocks(JointBatches(model, samples, 40, seed=1))}
+    return model, lambda epoch: feed_blocks(model, JointBatches(model, samples, 40, seed=1))
 
 
 def skip_gram():
@@ -58,7 +61,7 @@ def skip_gram():
     text = SkipGramBatches(ids, word_counts(ids, vocabulary), vocabulary.end_id, span=8, spans=4, negatives=8)
     model = models.SkipGram(len(vocabulary), 12, tied=True)
     model.compile(keras.optimizers.SGD(0.02))
-    return model, {"x": ((batch,) for _ in range(EPOCHS) for batch in text.epoch(0)), "steps_per_epoch": text.batches}
+    return model, lambda epoch: {"x": ((batch,) for batch in text.epoch(0)), "steps_per_epoch": text.batches}
 
 
 MAKE = {make.__name__: make for make in (language_model, translator, joint_language_model, skip_gram)}
@@ -69,8 +72,8 @@ def train(distribution: training.Distribution, names: list[str]) -> dict:
     for name in names:
         keras.utils.set_random_seed(1)
         with distribution.scope():
-            model, arguments = MAKE[name]()
-        history = model.fit(**arguments, shuffle=False, epochs=EPOCHS, verbose=0).history
+            model, data_of = MAKE[name]()
+        history = [model.fit(**data_of(epoch), shuffle=False, verbose=0).history for epoch in range(EPOCHS)]
         values = read_variables(model)
         sums = {name: float(np.abs(value, dtype=np.float64).sum()) for name, value in values.items()}
         results[name] = {"history": history, "variables": sums}

@@ -8,7 +8,8 @@ import pytest
 from keras_tying import zoo
 from keras_tying.data import JointSamples, Vocabulary
 from keras_tying.training import Run, TrainingInterrupted
-from keras_tying.training.joint_batches import JointBatches, in_blocks, model_inputs
+from keras_tying.training.feeding import feed_blocks
+from keras_tying.training.joint_batches import JointBatches, model_inputs
 from keras_tying.training.joint_language_model import JointSchedule, sample_perplexity, train_joint_language_model
 from keras_tying.training.schedules import halved_rate
 
@@ -52,9 +53,10 @@ def test_a_model_that_sees_the_source_learns_to_translate(tmp_path, rng):
 
 @pytest.mark.parametrize("samples_of_text", [60, 500])
 def test_blocks_hold_the_same_batches(rng, samples_of_text):
-    batches = JointBatches(make(), text(rng, samples_of_text), 8, seed=1)
+    model = make()
+    batches = JointBatches(model, text(rng, samples_of_text), 8, seed=1)
     batches.begin(2, 3)
-    blocks = list(in_blocks(batches))
+    blocks = list(feed_blocks(model, batches)["x"])
     assert len(blocks) == len(batches)
     for (inputs, targets), (expected, words) in zip(blocks, (batches[i] for i in range(len(batches))), strict=True):
         np.testing.assert_array_equal(targets, words)

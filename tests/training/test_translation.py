@@ -64,7 +64,7 @@ def test_perplexity_is_that_of_all_target_subwords(trained, pairs, subwords):
     for i in range(7):
         inputs, words, _ = encoded.batch(np.array([i]))
         total -= model.score(inputs, words).sum()
-    np.testing.assert_allclose(pair_perplexity(model, encoded), np.exp(total / len(encoded.targets)), rtol=1e-5)
+    np.testing.assert_allclose(pair_perplexity(model, encoded), np.exp(total / encoded.target_tokens), rtol=1e-5)
 
 
 def test_translations_come_in_the_order_of_their_sentences(trained, subwords):

@@ -1,0 +1,1 @@
+"""Texts of any size, tokenized once, in files that are read where they are."""

@@ -1,0 +1,124 @@
+"""Records in files: each file whole or not there, checked as it is read, its records found by number."""
+
+import hashlib
+import os
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from pathlib import Path
+
+from array_record.python.array_record_module import ArrayRecordReader, ArrayRecordWriter
+
+from keras_tying.tables import Table
+
+OPEN_FILES = 64
+
+
+class Shard(Table):
+    """One file of records, as an index lists it."""
+
+    file: str
+    sha256: str
+    records: int
+    origin: str
+    """SHA-256 of the text it was made of."""
+    totals: dict[str, int]
+    """What it holds, counted."""
+
+
+def write_shard(path: Path, records: Iterable[bytes], origin: str, totals: dict[str, int], group: int = 1) -> Shard:
+    """Writes a file of records, whole or not at all.
+
+    Args:
+        path: The file; its folder must be there.
+        records: What it holds.
+        origin: SHA-256 of the text it is made of.
+        totals: What it holds, counted.
+        group: Records that are compressed, and read, together.
+
+    Raises:
+        OSError: If it cannot be written, for example because the disk is full.
+    """
+    temporary, number = path.with_name(f".{path.name}.{os.getpid()}"), 0
+    try:
+        writer = ArrayRecordWriter(str(temporary), f"group_size:{group}")
+        for record in records:
+            writer.write(record)
+            number += 1
+        writer.close()
+        with temporary.open("rb") as file:
+            os.fsync(file.fileno())
+            sha256 = hashlib.file_digest(file, "sha256").hexdigest()
+        os.replace(temporary, path)
+    except RuntimeError as error:
+        raise OSError(f"{path} cannot be written: {error}") from None
+    finally:
+        temporary.unlink(missing_ok=True)
+    return Shard(file=path.name, sha256=sha256, records=number, origin=origin, totals=totals)
+
+
+class Shards:
+    """Files of records, the first of which is shard 0; only what is asked for is read.
+
+    Args:
+        folder: Where they are.
+        shards: What the index says of each.
+
+    Raises:
+        FileNotFoundError: If one is missing.
+    """
+
+    def __init__(self, folder: Path, shards: Sequence[Shard]):
+        self.folder = folder
+        self.shards = shards
+        for shard in shards:
+            if not (folder / shard.file).is_file():
+                raise FileNotFoundError(
+                    f"{folder / shard.file} is missing. Prepare the text again: it alone is made anew."
+                )
+        self._opened = lru_cache(OPEN_FILES)(self._open)
+
+    def __len__(self) -> int:
+        return len(self.shards)
+
+    def total(self, name: str) -> int:
+        """What all hold together."""
+        return sum(shard.totals[name] for shard in self.shards)
+
+    def read(self, shard: int, records: Sequence[int]) -> list[bytes]:
+        """Some records of a shard.
+
+        Raises:
+            ValueError: If the file is damaged.
+        """
+        reader = self._opened(shard)
+        try:
+            return reader.read(records)
+        except (RuntimeError, IndexError) as error:
+            raise self._damaged(shard, str(error)) from None
+
+    def read_all(self, shard: int) -> list[bytes]:
+        """All records of a shard; raises as `read` does."""
+        return self.read(shard, range(self.shards[shard].records))
+
+    def damaged(self) -> list[Path]:
+        """Files whose SHA-256 is not the index's: reads all."""
+        return [path for path, shard in self._paths() if _sha256(path) != shard.sha256]
+
+    def _paths(self):
+        return ((self.folder / shard.file, shard) for shard in self.shards)
+
+    def _open(self, shard: int) -> ArrayRecordReader:
+        entry = self.shards[shard]
+        reader = ArrayRecordReader(str(self.folder / entry.file))
+        if reader.num_records() != entry.records:
+            raise self._damaged(shard, f"expected {entry.records:,} records, received {reader.num_records():,}")
+        return reader
+
+    def _damaged(self, shard: int, how: str) -> ValueError:
+        path = self.folder / self.shards[shard].file
+        return ValueError(f"{path} is damaged ({how}). Remove it and prepare the text again: it alone is made anew.")
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

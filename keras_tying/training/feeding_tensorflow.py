@@ -1,0 +1,68 @@
+"""TensorFlow: batches to `fit` as `tf.data`, each worker making only the rows of its replicas."""
+
+import keras
+import tensorflow as tf
+
+from keras_tying.replicas_tensorflow import part_of, replicas_of
+
+BATCHES_PER_BLOCK = 50
+
+
+def feed(model, batches):
+    """Batches of any shape; Keras would guess from the first two what they have in common."""
+    ids = tf.TensorSpec((None, None), tf.int32)
+    signature = {"source": ids, "target": ids}, ids, tf.TensorSpec((None, None), tf.float32)
+
+    def rows_of(own, replicas):
+        def read():
+            for index in range(len(batches)):
+                for replica in own:
+                    yield batches.rows(index, replica, replicas)
+
+        return tf.data.Dataset.from_generator(read, output_signature=signature), 4
+
+    return _arguments(model, batches, rows_of)
+
+
+def feed_blocks(model, batches):
+    """A `Blocks`, whose batches are handed over together, since every visit to Python takes its time."""
+    part = part_of(model, batches.batch_size)
+
+    def rows_of(own, replicas):
+        rows = slice(own.start * part, own.stop * part)
+
+        def stacked(index, count):
+            return keras.tree.map_structure(
+                lambda array: array.reshape(len(array) * len(own), part, *array.shape[2:]),
+                batches.block(index, count, rows),
+            )
+
+        def read():
+            for index in range(0, len(batches), BATCHES_PER_BLOCK):
+                yield stacked(index, BATCHES_PER_BLOCK)
+
+        signature = keras.tree.map_structure(
+            lambda array: tf.TensorSpec((None, *array.shape[1:]), array.dtype), stacked(0, 1)
+        )
+        return tf.data.Dataset.from_generator(read, output_signature=signature).unbatch(), BATCHES_PER_BLOCK
+
+    return _arguments(model, batches, rows_of)
+
+
+def _arguments(model, batches, rows_of):
+    """The arguments of `fit`; `rows_of` makes the batches of some replicas, and says how many to make ahead."""
+    replicas = replicas_of(model)
+
+    def dataset(own):
+        made, ahead = rows_of(own, replicas)
+        return made.apply(tf.data.experimental.assert_cardinality(len(batches) * len(own))).prefetch(ahead)
+
+    def of_worker(worker):
+        local = replicas // worker.num_input_pipelines
+        first = worker.input_pipeline_id * local
+        return dataset(range(first, first + local))
+
+    if replicas == 1:
+        return {"x": dataset(range(1))}
+    distributed = model.distribute_strategy.distribute_datasets_from_function(of_worker)
+    return {"x": distributed, "steps_per_epoch": len(batches)}  # Keras would count those of all replicas

@@ -1,0 +1,150 @@
+"""Tokenizes a text of any size once, into files that training reads where they are.
+
+python train/prepare.py text DIR --corpus ptb                                       a named corpus
+python train/prepare.py text DIR --train-file A B --valid-file V --test-file T      any UTF-8 text, gzipped or not
+python train/prepare.py text DIR --test-file T                                      one more split, the same vocabulary
+python train/prepare.py pairs DIR --corpus multi30k                                 sentence pairs, to translate
+python train/prepare.py pairs DIR --source A.en B.en --target A.de B.de
+python train/prepare.py check DIR                                                   every file against its SHA-256
+
+Stopped at any moment, the same command goes on after the last whole file. Then: python train/lm.py --prepared DIR
+"""
+
+import argparse
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+os.environ["KERAS_BACKEND"] = "numpy"  # tokenizing needs no other, and each process would load it
+
+from tqdm import tqdm
+
+from keras_tying import data
+from keras_tying.data.prepared.index import open_split
+from keras_tying.training.command_line import run_command
+
+
+def main() -> int:
+    arguments = parse_arguments()
+    return run_command(lambda: arguments.work(arguments))
+
+
+def parse_arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    kinds = parser.add_subparsers(required=True, metavar="text|pairs|check")
+
+    text = kinds.add_parser("text", help="for language models and word embeddings")
+    text.set_defaults(work=prepare_text)
+    for split in data.SPLITS:
+        text.add_argument(f"--{split}-file", type=Path, nargs="+", metavar="FILE", help=f"UTF-8 text to {split} on")
+    text.add_argument("--tokenization", choices=data.TOKENIZATIONS, help="default: that of the corpus, or spaces")
+    text.add_argument("--vocabulary", type=Path, metavar="FILE", help="a word a line, instead of those counted")
+    text.add_argument("--vocabulary-size", type=int, help="at most so many words, <unk> and <eos> included")
+    text.add_argument("--minimum-count", type=int, default=1, help="words seen less often become <unk>")
+
+    pairs = kinds.add_parser("pairs", help="for translation")
+    pairs.set_defaults(work=prepare_pairs)
+    pairs.add_argument("--source", type=Path, nargs="+", metavar="FILE", help="text to translate from")
+    pairs.add_argument("--target", type=Path, nargs="+", metavar="FILE", help="the same text, translated")
+    pairs.add_argument("--languages", nargs=2, default=("en", "de"), metavar=("SOURCE", "TARGET"))
+    pairs.add_argument("--subwords", type=Path, metavar="MODEL", help="a sentencepiece model, instead of a new one")
+    pairs.add_argument("--subwords-size", type=int, default=8000, help="size of a new one; default: 8000")
+    pairs.add_argument("--longest", type=int, help="leave out pairs with more subwords on a side")
+
+    for kind in (text, pairs):
+        kind.add_argument("--corpus", default="embedded", help="name of a corpus")
+        kind.add_argument("--data-dir", type=Path, help="folder with the corpus's files, instead of a download")
+        kind.add_argument("--processes", type=int, default=os.cpu_count(), help="default: one for each core")
+    check = kinds.add_parser("check", help="read every file and compare its SHA-256")
+    check.set_defaults(work=check_files)
+    for kind in (text, pairs, check):
+        kind.add_argument("folder", type=Path, metavar="DIR")
+    return parser.parse_args()
+
+
+# The three things it does
+
+
+def prepare_text(arguments: argparse.Namespace) -> int:
+    files = {split: getattr(arguments, f"{split}_file") for split in data.SPLITS}
+    given = {split: paths for split, paths in files.items() if paths}
+    if given:
+        corpus = data.Corpus("files", given, arguments.tokenization or "spaces")
+    else:
+        corpus = data.load_corpus(arguments.corpus, arguments.data_dir)
+    with Progress() as progress:
+        prepared = data.prepare_text(
+            arguments.folder,
+            corpus,
+            arguments.vocabulary and data.Vocabulary.load(arguments.vocabulary),
+            arguments.vocabulary_size,
+            arguments.minimum_count,
+            arguments.processes,
+            progress.of("tokens"),
+        )
+    print(f"vocabulary  {len(prepared.vocabulary()):,} words\nfolder      {arguments.folder}")
+    return 0
+
+
+def prepare_pairs(arguments: argparse.Namespace) -> int:
+    if arguments.source or arguments.target:
+        sides = arguments.source or [], arguments.target or []
+        if len(sides[0]) != len(sides[1]):
+            raise ValueError(
+                "--source and --target need as many files each, one the translation of the other. "
+                f"Received: {len(sides[0])} and {len(sides[1])}"
+            )
+        corpus = data.parallel_files({"train": list(zip(*sides, strict=True))})
+    else:
+        corpus = data.load_parallel(arguments.corpus, *arguments.languages, arguments.data_dir)
+    with Progress() as progress:
+        data.prepare_pairs(
+            arguments.folder,
+            corpus,
+            arguments.subwords and data.Subwords.load(arguments.subwords),
+            arguments.subwords_size,
+            arguments.longest,
+            arguments.processes,
+            progress.of("pairs"),
+        )
+    print(f"folder      {arguments.folder}")
+    return 0
+
+
+def check_files(arguments: argparse.Namespace) -> int:
+    splits = sorted(path.parent for path in arguments.folder.glob("*/index.jsonl"))
+    if not splits:
+        raise FileNotFoundError(f"{arguments.folder} holds no prepared text.")
+    damaged = [path for split in splits for path in open_split(split).damaged()]
+    for path in damaged:
+        print(f"{path} is damaged. Remove it and prepare the text again: it alone is made anew.")
+    if not damaged:
+        print(f"{', '.join(split.name for split in splits)}: every file is as it was written.")
+    return 1 if damaged else 0
+
+
+class Progress:
+    """A line on the terminal for each stage: how much is done, and how fast."""
+
+    def __init__(self):
+        self._lines: dict[str, tqdm] = {}
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for line in self._lines.values():
+            line.close()
+
+    def of(self, unit: str) -> Callable[[str, int], None]:
+        def report(stage: str, count: int) -> None:
+            if stage not in self._lines:
+                self._lines[stage] = tqdm(desc=stage, unit=f" {unit}", unit_scale=True)
+            self._lines[stage].update(count)
+
+        return report
+
+
+if __name__ == "__main__":
+    sys.exit(main())
