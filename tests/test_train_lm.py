@@ -69,15 +69,15 @@ def wait_for_checkpoint_within_an_epoch(run, epoch):
     raise AssertionError("no checkpoint within two minutes")
 
 
-def test_interrupted_and_killed_run_ends_bit_for_bit_like_an_undisturbed_one(
+def test_interrupted_and_killed_run_on_prepared_text_ends_bit_for_bit_like_an_undisturbed_one_on_its_files(
     tmp_path, recipe, text_files, start, run_python
 ):
-    arguments = ["--recipe", recipe, *text_files, "--checkpoint-minutes", "0"]
-    undisturbed, disturbed = tmp_path / "undisturbed", tmp_path / "disturbed"
-    finished = run_python("train/lm.py", *arguments, "--run", undisturbed)
+    undisturbed, disturbed, prepared = tmp_path / "undisturbed", tmp_path / "disturbed", tmp_path / "prepared"
+    finished = run_python("train/lm.py", "--recipe", recipe, *text_files, "--run", undisturbed)
     assert "test perplexity" in finished.stdout
+    run_python("train/prepare.py", "text", prepared, *text_files, "--vocabulary-size", "200", "--processes", "1")
 
-    process = start(*arguments, "--run", disturbed)
+    process = start("--recipe", recipe, "--prepared", prepared, "--checkpoint-minutes", "0", "--run", disturbed)
     wait_for_checkpoint_within_an_epoch(disturbed, epoch=0)
     process.send_signal(signal.SIGINT)
     output, _ = process.communicate(timeout=60)
@@ -133,6 +133,7 @@ def test_a_run_leaves_everything_in_its_folder(tmp_path, recipe, text_files, run
         (["--train-file", "a.txt"], "Missing: --valid-file, --test-file"),
         (["--train-file", "none", "--valid-file", "none", "--test-file", "none"], "There is no file"),
         (["--recipe", "ptb_small_tied", "--data-dir", "none"], "There is no folder"),
+        (["--prepared", "none"], "none holds no prepared text"),
         (["--resume", "none"], "none is not a run"),
         (["--evaluate", "none"], "none is not a run"),
     ],

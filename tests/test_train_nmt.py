@@ -115,8 +115,13 @@ def test_files_that_do_not_belong_together_are_named(texts, run_here, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_run_killed_and_resumed_ends_with_the_same_weights(texts, tmp_path):
+def test_a_run_on_prepared_pairs_stopped_and_resumed_ends_with_the_weights_of_one_on_their_files(
+    texts, tmp_path, run_python
+):
     from safetensors.numpy import load_file
+
+    files, measured_on, prepared = texts[:4], texts[4:], tmp_path / "prepared"
+    run_python("train/prepare.py", "pairs", prepared, *files, "--subwords-size", "200", "--processes", "2")
 
     def start(folder, *more):
         command = [sys.executable, "train/nmt.py", *map(str, more)]
@@ -124,7 +129,8 @@ def test_a_run_killed_and_resumed_ends_with_the_same_weights(texts, tmp_path):
 
     own = recipe(tmp_path, "adadelta", epochs=4)
     assert start(tmp_path, "--recipe", own, "--run", tmp_path / "whole", *texts).wait() == 0
-    process = start(tmp_path, "--recipe", own, "--run", tmp_path / "cut", "--checkpoint-minutes", 0.001, *texts)
+    arguments = ["--prepared", prepared, *measured_on, "--checkpoint-minutes", 0.001]
+    process = start(tmp_path, "--recipe", own, "--run", tmp_path / "cut", *arguments)
     while not (tmp_path / "cut" / "checkpoints" / "index.json").exists():
         time.sleep(0.2)
     process.send_signal(signal.SIGTERM)

@@ -33,10 +33,16 @@ def wait_for_checkpoint_within_an_epoch(process, run):
     raise AssertionError("no checkpoint within two minutes")
 
 
-def test_an_interrupted_run_ends_bit_for_bit_like_an_undisturbed_one_and_is_studied(tmp_path, text_file, run_python):
+def test_an_interrupted_run_ends_like_an_undisturbed_one_on_prepared_text_bit_for_bit_and_is_studied(
+    tmp_path, text_file, run_python
+):
     undisturbed, disturbed = tmp_path / "undisturbed", tmp_path / "disturbed"
     arguments = ["train/word2vec.py", "--train-file", text_file, *SMALL]
-    finished = run_python(*arguments, "--run", undisturbed)
+    prepared = tmp_path / "prepared"
+    run_python(
+        "train/prepare.py", "text", prepared, "--train-file", text_file, "--minimum-count", "2", "--processes", "1"
+    )
+    finished = run_python("train/word2vec.py", "--prepared", prepared, *SMALL, "--run", undisturbed)
     assert "SavedModel" in finished.stdout
 
     process = subprocess.Popen(

@@ -6,7 +6,7 @@ from pathlib import Path
 from keras_tying.data.parallel import ParallelCorpus
 from keras_tying.data.prepared.folder import Preparation, check_folder, describe, description_of
 from keras_tying.data.prepared.index import open_split
-from keras_tying.data.prepared.writing import write_split
+from keras_tying.data.prepared.writing import CHARACTERS_OF_A_SHARD, write_split
 from keras_tying.data.sentence_pairs import PairEncoder, SentencePairs
 from keras_tying.data.subwords import Subwords, sentences_of
 
@@ -62,6 +62,7 @@ def prepare_pairs(
     longest: int | None = None,
     processes: int = 1,
     report: Callable[[str, int], None] = lambda split, pairs: None,
+    characters: int = CHARACTERS_OF_A_SHARD,
 ) -> PreparedPairs:
     """Writes the training split of a parallel text as subword ids; called again, goes on from where it was stopped.
 
@@ -73,6 +74,7 @@ def prepare_pairs(
         longest: Pairs with more subwords than this on a side are left out. Default: none are.
         processes: How many work at a time.
         report: Told of pairs that are done.
+        characters: Text of a shard.
 
     Raises:
         ValueError: If the folder holds text of other subwords or content.
@@ -95,5 +97,6 @@ def prepare_pairs(
         encode,
         processes,
         lambda totals: report("train", totals["pairs"]),
+        characters,
     )
     return PreparedPairs(folder)

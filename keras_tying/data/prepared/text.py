@@ -2,9 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
-from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +11,7 @@ from keras_tying.data.corpora import Corpus
 from keras_tying.data.prepared.folder import Preparation, check_folder, describe, description_of
 from keras_tying.data.prepared.index import open_split
 from keras_tying.data.prepared.shards import Shards
-from keras_tying.data.prepared.writing import Encoded, in_order, pieces, write_split
+from keras_tying.data.prepared.writing import CHARACTERS_OF_A_SHARD, Encoded, in_order, open_pool, pieces, write_split
 from keras_tying.data.text import tokens
 from keras_tying.data.vocabulary import Vocabulary
 
@@ -123,6 +121,7 @@ def prepare_text(
     minimum_count: int = 1,
     processes: int = 1,
     report: Callable[[str, int], None] = lambda stage, tokens: None,
+    characters: int = CHARACTERS_OF_A_SHARD,
 ) -> PreparedCorpus:
     """Writes the splits of a text as word ids; called again, goes on from where it was stopped.
 
@@ -137,6 +136,7 @@ def prepare_text(
         minimum_count: Words seen less often are left out.
         processes: How many work at a time.
         report: Told of tokens that are done, under `"counting"` and then under the name of each split.
+        characters: Text of a shard.
 
     Raises:
         ValueError: If the folder holds text of another vocabulary, tokenization or content.
@@ -147,9 +147,10 @@ def prepare_text(
 
     >>> import tempfile
     >>> corpus = Corpus("roses", {"train": ["a rose is a rose", "is a rose"]})
-    >>> prepared = prepare_text(tempfile.mkdtemp(), corpus)  # doctest: +SKIP
-    >>> prepared.ids("train", prepared.vocabulary())[2:5]  # doctest: +SKIP
-    array([2, 0, 1], dtype=int32)
+    >>> prepared = prepare_text(tempfile.mkdtemp(), corpus)
+    >>> text = prepared.ids("train", prepared.vocabulary())
+    >>> len(text), text[1:5]
+    (10, array([1, 3, 0, 1], dtype=int32))
     """
     folder = Path(folder)
     check_folder(folder)
@@ -173,7 +174,7 @@ def prepare_text(
         def report_shard(totals: dict[str, int], split: str = split) -> None:
             report(split, totals["tokens"])
 
-        write_split(folder / split, corpus.lines(split), encode, processes, report_shard)
+        write_split(folder / split, corpus.lines(split), encode, processes, report_shard, characters)
     return PreparedCorpus(folder)
 
 
@@ -182,7 +183,7 @@ def count_tokens(
 ) -> Counter[str]:
     """How often each token occurs, several processes counting."""
     counts: Counter[str] = Counter()
-    with ProcessPoolExecutor(processes, get_context("spawn")) as pool:
+    with open_pool(processes) as pool:
         for part in in_order(lambda piece: pool.submit(_count, piece, tokenization), pieces(lines), processes + 1):
             counts.update(part)
             report(part.total())

@@ -3,7 +3,7 @@
 import hashlib
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_context
 from pathlib import Path
@@ -72,7 +72,7 @@ def write_split(
     index = folder / INDEX
     known, complete = listed(index)
 
-    def start(pool: ProcessPoolExecutor, number: int, piece: list) -> Future[Shard]:
+    def start(pool: Executor, number: int, piece: list) -> Future[Shard]:
         if number < len(known):
             shard = known[number]
             if shard.origin != fingerprint(piece):
@@ -85,7 +85,7 @@ def write_split(
         return pool.submit(_write, folder, number, piece)
 
     shards: list[Shard] = []
-    with ProcessPoolExecutor(processes, get_context("spawn"), _set_encoder, (encode,)) as pool:
+    with open_pool(processes, _set_encoder, encode) as pool:
         try:
             for shard in in_order(lambda task: start(pool, *task), enumerate(pieces(items, characters)), processes + 1):
                 if len(shards) >= len(known):
@@ -98,6 +98,24 @@ def write_split(
         raise ValueError(f"{folder} was made of more text than is given now. Prepare it in another folder.")
     if not complete or shards != known:
         write_whole(index, shards)
+
+
+def open_pool(processes: int, begin: Callable | None = None, *arguments: Any) -> Executor:
+    """Processes that work; if it is but one, this process.
+
+    Args:
+        processes: How many.
+        begin: What each does first.
+        arguments: Of that.
+
+    Raises:
+        ValueError: If there is none.
+    """
+    if processes < 1:
+        raise ValueError(f"`processes` must be at least 1. Received: {processes}")
+    if processes == 1:
+        return ThreadPoolExecutor(1, initializer=begin, initargs=arguments)
+    return ProcessPoolExecutor(processes, get_context("spawn"), begin, arguments)
 
 
 def in_order(start: Callable[[T], Future[R]], tasks: Iterable[T], ahead: int) -> Iterator[R]:

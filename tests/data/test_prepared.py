@@ -1,0 +1,273 @@
+import gzip
+import json
+from itertools import chain
+
+import numpy as np
+import pytest
+
+import keras_tying as kt
+from keras_tying.data import (
+    Corpus,
+    PairBatches,
+    PreparedCorpus,
+    PreparedPairs,
+    SentencePairs,
+    Subwords,
+    Vocabulary,
+    prepare_pairs,
+    prepare_text,
+    sentences_of,
+    windows,
+)
+from keras_tying.data.prepared.shards import write_shard
+
+SHARD = 20_000
+"""Characters: several shards, the larger of which have several records."""
+
+
+@pytest.fixture(scope="module")
+def text(corpus):
+    return Corpus("some", {split: corpus.splits[split][:3000] for split in ("train", "valid")}, "plain")
+
+
+@pytest.fixture(scope="module")
+def undisturbed(text, tmp_path_factory):
+    return prepare_text(tmp_path_factory.mktemp("prepared"), text, size=300, characters=SHARD)
+
+
+@pytest.fixture(scope="module")
+def pairs():
+    return kt.data.load_parallel("embedded", "en", "de")
+
+
+@pytest.fixture(scope="module")
+def subwords(pairs):
+    return Subwords.learn(sentences_of(pairs.splits["valid"]), 200)
+
+
+def files(folder):
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+# What is read is what was written
+
+
+def test_a_prepared_text_is_the_text(text, undisturbed, rng):
+    vocabulary = text.vocabulary(300)
+    assert undisturbed.vocabulary().words == vocabulary.words
+    for split in text.splits:
+        expected, received = text.ids(split, vocabulary), undisturbed.ids(split, vocabulary)
+        assert len(received.shards) > 1
+        assert len(received) == len(expected)
+        np.testing.assert_array_equal(received[:], expected)
+        for start, stop in rng.integers(-len(expected), len(expected), (20, 2)):
+            np.testing.assert_array_equal(received[start:stop], expected[start:stop])
+        np.testing.assert_array_equal(windows(received, 7, 5).inputs, windows(expected, 7, 5).inputs)
+
+
+def test_a_text_longer_than_a_record(tmp_path, corpus):
+    whole = Corpus("whole", {"train": corpus.splits["train"]}, "plain")
+    prepared = prepare_text(tmp_path, whole)
+    vocabulary = prepared.vocabulary()
+    received = prepared.ids("train", vocabulary)
+    assert received.shards.shards[0].records > 10
+    np.testing.assert_array_equal(received[4000:9000], whole.ids("train", vocabulary)[4000:9000])
+
+
+def test_prepared_pairs_are_the_pairs(pairs, subwords, tmp_path):
+    prepared = prepare_pairs(tmp_path, pairs, subwords, longest=20, characters=SHARD).pairs("train", subwords)
+    expected = SentencePairs.encode(pairs.pairs("train"), subwords, subwords, longest=20)
+    assert len(prepared.shards) > 16
+    assert len(prepared) == len(expected)
+    assert prepared.overlap() == expected.overlap()
+    for name in ("skipped", "too_long", "source_tokens", "target_tokens"):
+        assert getattr(prepared, name) == getattr(expected, name)
+    chosen = np.random.default_rng(0).permutation(len(prepared))[:50]
+    for received, pair in zip(prepared.sentences(chosen), expected.sentences(chosen), strict=True):
+        np.testing.assert_array_equal(np.concatenate(received), np.concatenate(pair))
+
+
+def test_every_pair_of_many_shards_is_in_one_batch_of_an_epoch(pairs, subwords, tmp_path):
+    prepared = prepare_pairs(tmp_path, pairs, subwords, characters=SHARD).pairs("train", subwords)
+    batches = PairBatches(prepared, 600, seed=1)
+    orders = [[chosen.tolist() for chosen in batches.order(epoch)] for epoch in (0, 1, 0)]
+    assert orders[0] == orders[2] != orders[1]
+    for order in orders:
+        assert sorted(chain.from_iterable(order)) == list(range(len(prepared)))
+        assert len(order) == len(batches)
+    assert batches.order(1)[len(batches) - 1].tolist() == orders[1][-1]  # from any place, without those before
+    shards = {int(np.searchsorted(prepared.starts, chosen[0], side="right")) for chosen in orders[0][:50]}
+    assert 3 < len(shards) <= 16
+
+
+def test_files_may_be_gzipped_and_several(corpus, tmp_path):
+    lines = corpus.splits["valid"]
+    (tmp_path / "a").write_text("\n".join(lines[:100]) + "\n")
+    (tmp_path / "b.gz").write_bytes(gzip.compress(("\n".join(lines[100:]) + "\n").encode()))
+    several = Corpus("files", {"train": [tmp_path / "a", tmp_path / "b.gz"]}, "plain")
+    prepared = prepare_text(tmp_path / "prepared", several)
+    vocabulary = prepared.vocabulary()
+    expected = vocabulary.encode(Corpus("lines", {"train": lines}, "plain").tokens("train"))
+    np.testing.assert_array_equal(prepared.ids("train", vocabulary)[:], expected)
+
+
+# What happens to it
+
+
+class Stop(Exception):
+    pass
+
+
+def test_a_stopped_preparation_goes_on(text, undisturbed, tmp_path):
+    def stop_after_three_shards(stage, tokens, done=[]):  # noqa: B006
+        done += [stage] * (stage == "train")
+        if len(done) == 3:
+            raise Stop
+
+    folder = tmp_path / "stopped"
+    with pytest.raises(Stop):
+        prepare_text(folder, text, size=300, report=stop_after_three_shards, characters=SHARD)
+    with pytest.raises(ValueError, match=r"train is not whole: its preparation was stopped. The same command goes on"):
+        PreparedCorpus(folder).ids("train", undisturbed.vocabulary())
+
+    index, first = folder / "train" / "index.jsonl", folder / "train" / "00000.array_record"
+    index.write_text(index.read_text()[:-30])  # the machine went down while it was written
+    written = first.stat().st_mtime_ns
+    prepare_text(folder, text, characters=SHARD)
+    assert first.stat().st_mtime_ns == written
+    assert files(folder) == files(undisturbed.folder)
+
+
+def test_processes_come_to_the_same_files(text_files, tmp_path, run_python):
+    for processes in ("1", "2"):
+        run_python("train/prepare.py", "text", tmp_path / processes, *text_files, "--processes", processes)
+    assert files(tmp_path / "1") == files(tmp_path / "2")
+    assert "every file is as it was written" in run_python("train/prepare.py", "check", tmp_path / "1").stdout
+
+
+@pytest.fixture
+def damaged(text, tmp_path):
+    """A prepared text, one of whose files has another byte in its middle."""
+    prepare_text(tmp_path, text, size=300, characters=SHARD)
+    path = tmp_path / "train" / "00002.array_record"
+    content = bytearray(path.read_bytes())
+    content[200] ^= 255
+    path.write_bytes(content)
+    return path
+
+
+def test_a_damaged_file_is_named_and_made_anew_alone(text, damaged, undisturbed, run_python):
+    prepared = PreparedCorpus(damaged.parents[1])
+    ids = prepared.ids("train", prepared.vocabulary())
+    with pytest.raises(ValueError, match=r"00002.array_record is damaged .* Remove it and prepare the text again"):
+        ids[:]
+    with pytest.raises(AssertionError, match=r"00002.array_record is damaged"):
+        run_python("train/prepare.py", "check", prepared.folder)
+
+    damaged.unlink()
+    with pytest.raises(FileNotFoundError, match=r"00002.array_record is missing. Prepare the text again"):
+        prepared.ids("train", prepared.vocabulary())
+    prepare_text(prepared.folder, text, characters=SHARD)
+    assert files(prepared.folder) == files(undisturbed.folder)
+
+
+def test_a_file_that_was_cut_short_is_named(damaged):
+    damaged.write_bytes(damaged.read_bytes()[:1000])
+    prepared = PreparedCorpus(damaged.parents[1])
+    with pytest.raises(ValueError, match=r"00002.array_record is damaged \(expected 2 records, received 0\)"):
+        prepared.ids("train", prepared.vocabulary())[:]
+
+
+def test_a_full_disk_leaves_what_was_whole(text, tmp_path, run_python):
+    code = (
+        "import resource, sys; from keras_tying import data\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))\n"
+        "text = data.Corpus('some', {'train': [f'{i} {i * 7 % 20_000}' for i in range(20_000)] * 5})\n"
+        "data.prepare_text(sys.argv[1], text, data.Vocabulary(['<unk>', '<eos>', *map(str, range(20_000))]))"
+    )
+    with pytest.raises(AssertionError, match=r"OSError: .*00000.array_record cannot be written: .*File too large"):
+        run_python("-c", code, tmp_path, KERAS_BACKEND="numpy")
+    assert [path.name for path in (tmp_path / "train").iterdir()] == []
+
+
+def test_another_vocabulary_does_not_mix(text, undisturbed, tmp_path):
+    other = Vocabulary(["<unk>", "<eos>", "the"])
+    with pytest.raises(ValueError, match=r"holds text prepared with sha256 = .* do not mix: choose another folder"):
+        prepare_text(undisturbed.folder, text, other, characters=SHARD)
+    with pytest.raises(ValueError, match=r"prepared with another vocabulary, of 300 words. Received: one of 3"):
+        undisturbed.ids("train", other)
+    with pytest.raises(ValueError, match=r"holds text prepared with tokenization = 'plain'. Received: 'spaces'"):
+        prepare_text(undisturbed.folder, Corpus("some", text.splits), characters=SHARD)
+
+
+def test_another_vocabulary_file_is_refused(text, tmp_path):
+    prepare_text(tmp_path, text, size=300)
+    (tmp_path / "vocabulary.txt").write_text("<unk>\n<eos>\nthe\n")
+    with pytest.raises(ValueError, match=r"vocabulary.txt is not the vocabulary the text was prepared with"):
+        PreparedCorpus(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        (lambda lines: ["something else", *lines[1:]], r"00000.array_record was made of another text"),
+        (lambda lines: lines[: len(lines) // 2], r"was made of another text|was made of more text than is given now"),
+    ],
+)
+def test_another_text_does_not_mix(text, undisturbed, changed, message):
+    other = Corpus("some", {"train": changed(text.splits["train"])}, "plain")
+    with pytest.raises(ValueError, match=message):
+        prepare_text(undisturbed.folder, other, characters=SHARD)
+
+
+def test_more_splits_have_the_same_vocabulary(text, undisturbed, corpus):
+    more = prepare_text(undisturbed.folder, Corpus("some", {"test": corpus.splits["test"]}, "plain"))
+    expected = undisturbed.vocabulary().encode(Corpus("some", corpus.splits, "plain").tokens("test"))
+    np.testing.assert_array_equal(more.ids("test", undisturbed.vocabulary())[:], expected)
+
+
+def test_a_folder_with_other_files_is_left_alone(text, tmp_path):
+    (tmp_path / "notes").write_text("mine")
+    with pytest.raises(FileExistsError, match=r"already holds other files"):
+        prepare_text(tmp_path, text)
+
+
+def test_what_is_not_there_is_named(undisturbed, tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"holds no prepared text: there is no prepared.toml"):
+        PreparedCorpus(tmp_path)
+    with pytest.raises(FileNotFoundError, match=r"has no prepared split 'nosuch'"):
+        undisturbed.ids("nosuch", undisturbed.vocabulary())
+    with pytest.raises(ValueError, match=r"to hold prepared pairs. Received: text"):
+        PreparedPairs(undisturbed.folder)
+
+
+def test_other_subwords_do_not_mix(pairs, subwords, tmp_path):
+    prepared = prepare_pairs(tmp_path, pairs, subwords)
+    other = Subwords.learn(sentences_of(pairs.splits["valid"]), 201)
+    with pytest.raises(ValueError, match=r"holds text prepared with sha256"):
+        prepare_pairs(tmp_path, pairs, other)
+    with pytest.raises(ValueError, match=r"prepared with other subwords, 200 of them. Received: 201"):
+        prepared.pairs("train", other)
+
+
+def test_no_process_is_no_way_to_work(text, tmp_path):
+    with pytest.raises(ValueError, match=r"`processes` must be at least 1. Received: 0"):
+        prepare_text(tmp_path, text, processes=0)
+
+
+def test_a_shard_that_could_not_be_written_is_not_there(tmp_path):
+    def broken():
+        yield b"one"
+        raise Stop
+
+    with pytest.raises(Stop):
+        write_shard(tmp_path / "shard", broken(), "", {})
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_index_is_json_lines(undisturbed):
+    lines = (undisturbed.folder / "train" / "index.jsonl").read_text().splitlines()
+    assert json.loads(lines[-1]) == {"whole": True}
+    assert sum(json.loads(line)["totals"]["tokens"] for line in lines[:-1]) == len(
+        undisturbed.ids("train", undisturbed.vocabulary())
+    )
