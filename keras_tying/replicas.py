@@ -55,9 +55,10 @@ else:
         """A variable of which every replica has its own rows, as one array with the rows of all."""
         return ops.convert_to_numpy(variable)
 
-    def set_rows_of_all(model, variable, values):
-        """Gives every replica its rows of `values`."""
-        variable.assign(values)
+    def set_rows_of_all(model, rows):
+        """Gives every replica its rows: `rows` has pairs of a variable and an array with the rows of all."""
+        for variable, values in rows:
+            variable.assign(values)
 
 
 def of_chief(model, number):

@@ -87,11 +87,12 @@ def rows_of_all(model, variable):
     return np.concatenate(values.numpy()[np.argsort(numbers)])
 
 
-def set_rows_of_all(model, variable, values):
+def set_rows_of_all(model, rows):
     def of_replica():
         number = tf.distribute.get_replica_context().replica_id_in_sync_group
-        rows = variable.shape[0]
-        variable.assign(values[number * rows : (number + 1) * rows])
+        for variable, values in rows:
+            count = variable.shape[0]
+            variable.assign(tf.convert_to_tensor(values)[number * count : (number + 1) * count])
 
-    values = tf.convert_to_tensor(values)
-    model.distribute_strategy.run(tf.function(of_replica))
+    if rows:
+        model.distribute_strategy.run(tf.function(of_replica))

@@ -113,10 +113,10 @@ def write_variables(model: keras.Model, values: dict[str, np.ndarray]) -> None:
                 f"The checkpoint is of another model: {name} has shape {shape} here. "
                 f"Received: {received}. Use the recipe and the vocabulary the run was made with."
             )
+    own = [(variable, values[name]) for name, variable in variables.items() if has_own_rows(variable)]
+    set_rows_of_all(model, own)
     for name, variable in variables.items():
-        if has_own_rows(variable):
-            set_rows_of_all(model, variable, values[name])
-        else:
+        if not has_own_rows(variable):
             variable.assign(values[name])
 
 

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from keras_tying import replicas, training
-from keras_tying.training.command_line import CAN_BE_RESUMED
+from keras_tying.training.command_line import CAN_BE_RESUMED, MISTAKEN
 from keras_tying.training.local_cluster import free_ports
 
 REPOSITORY = Path(__file__).parents[2]
@@ -142,6 +142,32 @@ def test_a_run_that_lost_workers_ends_like_an_undisturbed_one(tmp_path, text_fil
     results = [json.loads((run / "results.json").read_text()) for run in (undisturbed, disturbed)]
     assert results[0]["test_perplexity"] == results[1]["test_perplexity"]
     assert [each["workers"] for each in results] == [1, 2]
+
+
+WITH_A_SMALL_DISK = """
+import resource, runpy, sys
+resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, 300_000))
+sys.argv.pop(0)
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
+
+
+def test_a_full_disk_stops_all_workers_and_leaves_earlier_checkpoints(tmp_path, text_files):
+    (tmp_path / "small.toml").write_text(RECIPE)
+    run = tmp_path / "run"
+    command = ["train/lm.py", "--recipe", tmp_path / "small.toml", *text_files, "--run", run, "--restartable"]
+    process, workers = start_cluster("--", *command, "--checkpoint-minutes", "0")
+    wait_for_checkpoint(process, run, 0)
+    os.kill(workers[0], signal.SIGTERM)
+    assert process.wait(timeout=60) == CAN_BE_RESUMED
+    before = {path: path.read_bytes() for path in (run / "checkpoints").iterdir()}
+
+    process, _ = start_cluster("--restarts", "1", "--grace-seconds", "3", "--", "-c", WITH_A_SMALL_DISK, *command)
+    output, _ = process.communicate(timeout=120)
+    assert process.returncode == MISTAKEN, output  # to start again would not help
+    assert "File too large" in output
+    assert "starting all again" not in output
+    assert {path: path.read_bytes() for path in (run / "checkpoints").iterdir()} == before
 
 
 def test_a_worker_that_never_comes_up_is_named(tmp_path):

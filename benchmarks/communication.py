@@ -1,0 +1,168 @@
+"""What replicas tell each other, and what it costs: bytes and seconds a step, tied and untied.
+
+python -m benchmarks.communication             1, 2 and 4 workers on this machine, some minutes
+
+Writes `results/communication.json` and `results/communication.png`. Bytes are those that the loopback interface
+counts, so nothing else should use it. How steps are predicted: see `benchmarks/step_time.py`.
+"""
+
+import argparse
+import json
+import re
+import subprocess
+import sys
+import time
+
+import numpy as np
+
+from benchmarks.run import RESULTS
+from benchmarks.step_time import draw, fit_network, predict
+from keras_tying.files import write_atomically
+from keras_tying.training import Distribution, environment, open_distribution
+
+WORKERS = 1, 2, 4
+VARIANTS = "tied", "untied", "untied, sparse"
+ROWS, STEPS, VOCABULARY, UNITS = 20, 20, 10_000, 200
+"""Of each worker; the size is that of `ptb_small`."""
+STEPS_MEASURED, STEPS_BEFORE = 60, 20
+SIZES = tuple(2**power for power in (10, 18, 20, 22, 24))
+"""Bytes that are added up over workers, to measure what the network does."""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=3, help="each figure is the median of so many")
+    parser.add_argument("--work", help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.work:
+        return work(arguments.work)
+    measured: dict[int, dict[str, list]] = {workers: {} for workers in WORKERS}
+    for _ in range(arguments.rounds):
+        for workers in WORKERS:
+            for kind in (*VARIANTS, *(f"{variant}, each alone" for variant in VARIANTS), "sums"):
+                if workers > 1 or kind in VARIANTS:
+                    measured[workers].setdefault(kind, []).append(run(workers, kind))
+                    print(workers, kind, measured[workers][kind][-1], flush=True)
+    results = {
+        **environment(),
+        "command": f"python -m benchmarks.communication --rounds {arguments.rounds}",
+        "rows_of_a_worker": ROWS,
+        "steps": STEPS,
+        "vocabulary": VOCABULARY,
+        "units": UNITS,
+        **summarised(measured),
+    }
+    write_atomically(RESULTS / "communication.json", (json.dumps(results, indent=1) + "\n").encode())
+    draw(results, RESULTS / "communication.png")
+
+
+def summarised(measured: dict[int, dict[str, list]]) -> dict:
+    """Medians, the network that was fitted to the sums, and what it predicts of steps."""
+    sums = [row for workers in WORKERS[1:] for each in measured[workers]["sums"] for row in each]
+    network = fit_network(sums)
+    steps: dict[str, dict] = {}
+    for variant in VARIANTS:
+        for workers in WORKERS:
+            runs = measured[workers][variant]
+            alone = measured[workers].get(f"{variant}, each alone", runs)
+            row = {
+                "bytes_sent_a_step": round(float(np.median([run["bytes"] for run in runs]))),
+                "seconds_a_step": round(float(np.median([run["seconds"] for run in runs])), 4),
+                "seconds_a_step_each_alone": round(float(np.median([run["seconds"] for run in alone])), 4),
+            }
+            predicted = predict(variant, workers, row["seconds_a_step_each_alone"], network, runs[0]["parameters"])
+            steps.setdefault(variant, {})[workers] = {**row, **predicted}
+    return {"network": network, "steps_of": steps}
+
+
+def run(workers: int, kind: str) -> dict | list:
+    """What the first of so many workers measures."""
+    command = [sys.executable, "-m", "keras_tying.training.local_cluster", "--workers", str(workers), "--"]
+    command += ["-m", "benchmarks.communication", "--work", kind]
+    finished = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    found = re.search(r"^\[0\] measured (.*)$", finished.stdout, re.MULTILINE)
+    if finished.returncode or not found:
+        raise RuntimeError(f"{kind} with {workers} workers ended with {finished.returncode}: {finished.stdout}")
+    return json.loads(found[1])
+
+
+# In a worker
+
+
+def work(kind: str) -> None:
+    distribution = open_distribution("auto")
+    measure = sums if kind == "sums" else steps_of
+    print("measured", json.dumps(measure(distribution, kind)), flush=True)
+    distribution.meet()
+
+
+def steps_of(distribution: Distribution, kind: str) -> dict:
+    """Seconds and bytes of a step of training."""
+    import keras_tying as kt
+
+    if "sparse" in kind:
+        gather_only_rows()
+    shared = distribution if not kind.endswith("each alone") else Distribution()
+    batch = ROWS * shared.replicas
+    with shared.scope():
+        model = kt.models.LanguageModel(VOCABULARY, UNITS, tied=kind.startswith("tied"))
+        model.carry_state(batch)
+        model.compile(kt.optimizers.ClippedSGD(), steps_per_execution=STEPS_BEFORE)
+    ids = np.random.default_rng(0).integers(0, VOCABULARY, (2, STEPS_MEASURED * batch, STEPS), np.int32)
+
+    def train(steps: int) -> None:
+        model.fit(*ids[:, : steps * batch], batch_size=batch, shuffle=False, verbose=0)
+
+    train(STEPS_BEFORE)
+    distribution.meet()
+    sent, started = bytes_sent(), time.perf_counter()
+    train(STEPS_MEASURED)
+    seconds = time.perf_counter() - started
+    distribution.meet()
+    return {
+        "seconds": seconds / STEPS_MEASURED,
+        "bytes": (bytes_sent() - sent) / STEPS_MEASURED / distribution.workers,
+        "parameters": [int(np.prod(variable.shape)) for variable in model.trainable_variables],
+    }
+
+
+def gather_only_rows() -> None:
+    """Has the gradient of an embedding lookup be rows, which workers gather, instead of a matrix they add up."""
+    from keras import ops
+
+    from keras_tying.layers import tied_embedding
+
+    tied_embedding.dense_gradient_lookup = lambda matrix, ids: ops.take(matrix, ids, axis=0)
+
+
+def sums(distribution: Distribution, kind: str) -> list[dict]:
+    """Seconds that workers take to add up so many bytes, in one array and in eight."""
+    import tensorflow as tf
+
+    strategy, found = distribution.strategy, []
+    for size in SIZES:
+        for arrays in (1, 8):
+            values = [tf.zeros([size // 4 // arrays]) for _ in range(arrays)]
+
+            def of_replica(values=values):
+                return tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, values)
+
+            add_up = tf.function(lambda of_replica=of_replica: strategy.run(of_replica))
+            times = []
+            for _ in range(12):
+                started = time.perf_counter()
+                add_up()
+                times.append(time.perf_counter() - started)
+            row = {"workers": distribution.workers, "bytes": size, "arrays": arrays}
+            found.append({**row, "seconds": float(np.median(times[2:]))})
+    return found
+
+
+def bytes_sent() -> int:
+    import psutil
+
+    return psutil.net_io_counters(pernic=True)["lo"].bytes_sent
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,160 @@
+"""Trains on two workers that are killed again and again, and once more left alone: is anything lost?
+
+python -m benchmarks.soak --data-dir DIR            Penn Treebank, seven epochs twice: about an hour on two cores
+
+Writes `results/soak.json` and `results/soak.png`. Every one to five minutes a random worker is killed, or asked to stop
+as by a scheduler; the local cluster starts all again. Memory is read every five seconds.
+"""
+
+import argparse
+import hashlib
+import json
+import random
+import re
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from io import BytesIO
+from pathlib import Path
+
+import psutil
+from matplotlib.figure import Figure
+
+from benchmarks.run import RESULTS
+from keras_tying.files import write_atomically
+from keras_tying.training import environment
+from keras_tying.training.checkpoints import CheckpointStore
+
+MEBIBYTE = 2**20
+SECONDS_BETWEEN_SAMPLES = 5
+MINUTES_BETWEEN_KILLS = 1.0, 5.0
+SETTLED = 60
+"""Seconds after which a process has allocated what it will need."""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data-dir", type=Path, required=True, help="folder with the Penn Treebank's files")
+    parser.add_argument("--epochs", type=int, default=7)
+    parser.add_argument("--folder", type=Path, help="of both runs; default: a temporary one")
+    parser.add_argument("--seed", type=int, default=1, help="decides who is killed and when")
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = arguments.folder or Path(temporary)
+        results = soak(folder, arguments.data_dir, arguments.epochs, random.Random(arguments.seed))
+    results["command"] = f"python -m benchmarks.soak --data-dir DIR --epochs {arguments.epochs} --seed {arguments.seed}"
+    write_atomically(RESULTS / "soak.json", (json.dumps(results, indent=1) + "\n").encode())
+    draw(results, RESULTS / "soak.png")
+    print({name: value for name, value in results.items() if name not in ("killed", "left_alone")})
+
+
+def soak(folder: Path, data_dir: Path, epochs: int, chance: random.Random) -> dict:
+    runs = {
+        "killed": train(folder / "killed", data_dir, epochs, chance),
+        "left_alone": train(folder / "left_alone", data_dir, epochs, None),
+    }
+    outcomes = {name: outcome(folder / name) for name in runs}
+    return {
+        **environment(),
+        "recipe": "ptb_small_tied",
+        "workers": 2,
+        "same_history": outcomes["killed"]["history"] == outcomes["left_alone"]["history"],
+        "same_weights": outcomes["killed"]["weights"] == outcomes["left_alone"]["weights"],
+        **{name: {**run, "test_perplexity": outcomes[name]["test_perplexity"]} for name, run in runs.items()},
+    }
+
+
+def outcome(run: Path) -> dict:
+    """What a run came to: perplexities, and a fingerprint of all its variables but metrics of speed."""
+    results = json.loads((run / "results.json").read_text())
+    last = CheckpointStore(run / "checkpoints").newest()
+    assert last is not None
+    weights = hashlib.sha256(b"".join(last.values[name].tobytes() for name in sorted(last.values)))
+    history = [{name: logs[name] for name in ("perplexity", "val_perplexity")} for logs in results["history"]]
+    return {"test_perplexity": results["test_perplexity"], "history": history, "weights": weights.hexdigest()}
+
+
+def train(run: Path, data_dir: Path, epochs: int, chance: random.Random | None) -> dict:
+    """Trains on a cluster of two; with `chance`, kills now and then. Returns what happened, and the memory."""
+    command = ["-m", "keras_tying.training.local_cluster", "--workers", "2", "--restarts", "1000"]
+    command += ["--grace-seconds", "5", "--", "train/lm.py"]
+    command += ["--recipe", "ptb_small_tied", "--data-dir", str(data_dir), "--epochs", str(epochs)]
+    command += ["--run", str(run), "--restartable", "--checkpoint-minutes", "0.5"]
+    process = subprocess.Popen([sys.executable, *command], stdout=subprocess.PIPE, text=True)
+    workers: dict[int, tuple[int, float]] = {}  # by number: process and when it was started
+    threading.Thread(target=follow, args=(process, workers), daemon=True).start()
+
+    started, kills, memory = time.monotonic(), [], []
+    next_kill = started + minutes_until_next(chance)
+    while process.poll() is None:
+        time.sleep(SECONDS_BETWEEN_SAMPLES)
+        now = time.monotonic()
+        for number, (pid, since) in workers.copy().items():
+            if psutil.pid_exists(pid):
+                resident = round(psutil.Process(pid).memory_info().rss / MEBIBYTE)
+                memory.append([round(now - started), number, round(now - since), resident])
+        if chance and workers and now > next_kill:
+            number, number_of_signal = chance.choice([*workers]), chance.choice([signal.SIGKILL, signal.SIGTERM])
+            if psutil.pid_exists(workers[number][0]):
+                psutil.Process(workers[number][0]).send_signal(number_of_signal)
+                kills.append([round(now - started), number, number_of_signal.name])
+                print(f"{kills[-1]}", flush=True)
+            next_kill = now + minutes_until_next(chance)
+    if process.returncode:
+        raise RuntimeError(f"The run in {run} ended with {process.returncode}.")
+    return {
+        "minutes": round((time.monotonic() - started) / 60, 1),
+        "kills": kills,
+        "memory_growth_mebibytes_a_minute": growth(memory),
+        "memory": memory[:: 3 if len(memory) > 500 else 1],
+    }
+
+
+def minutes_until_next(chance: random.Random | None) -> float:
+    return 60 * chance.uniform(*MINUTES_BETWEEN_KILLS) if chance else 0.0
+
+
+def follow(process: subprocess.Popen, workers: dict[int, tuple[int, float]]) -> None:
+    assert process.stdout is not None
+    for line in process.stdout:
+        print(line, end="", flush=True)
+        if found := re.match(r"\[cluster\] worker (\d) is process (\d+)", line):
+            workers[int(found[1])] = int(found[2]), time.monotonic()
+
+
+def growth(memory: list[list[int]]) -> float | None:
+    """Mean slope over the processes that were watched for some minutes after they had settled."""
+    lives: dict[tuple[int, int], list[tuple[float, int]]] = {}
+    for at, number, age, resident in memory:
+        if age > SETTLED:
+            lives.setdefault((number, round((at - age) / 10)), []).append((age / 60, resident))
+    slopes = [statistics.linear_regression(*zip(*life, strict=True)).slope for life in lives.values() if len(life) > 24]
+    return round(statistics.mean(slopes), 2) if slopes else None
+
+
+def draw(results: dict, path: Path) -> None:
+    """Memory of each worker over time, and when one was killed."""
+    figure = Figure(figsize=(8, 5), layout="constrained")
+    for axes, name in zip(figure.subplots(2, sharex=True, sharey=True), ("killed", "left_alone"), strict=True):
+        run = results[name]
+        for number in (0, 1):
+            samples = [(at / 60, resident) for at, worker, _, resident in run["memory"] if worker == number]
+            axes.plot(*zip(*samples, strict=True), ".", markersize=3, label=f"worker {number}")
+        for at, _, how in run["kills"]:
+            axes.axvline(at / 60, color="black" if how == "SIGKILL" else "gray", linewidth=0.7, linestyle=":")
+        axes.set_title(f"{name.replace('_', ' ')}: test perplexity {run['test_perplexity']:.4f}", fontsize=10)
+        axes.set_ylabel("resident memory, MiB")
+        axes.set_ylim(bottom=0)
+    axes.set_xlabel("minutes; dotted: a worker is killed (black) or asked to stop (gray)")
+    axes.legend(frameon=False)
+    content = BytesIO()
+    figure.savefig(content, format="png", dpi=100)
+    write_atomically(path, content.getvalue())
+
+
+if __name__ == "__main__":
+    main()

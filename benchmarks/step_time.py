@@ -1,0 +1,121 @@
+"""A model of the time a step of training takes on many workers, and the plot of what it predicts.
+
+A step takes the time to compute, with the same rows on every worker, and the time to tell each other the gradients:
+
+    seconds(W) = compute + transfers * latency + bytes(W) / bandwidth
+
+Workers stand in a ring. To add up arrays of `S` bytes each sends `2 (W - 1) / W * S` bytes in `2 (W - 1)` transfers an
+array; to gather rows of `R` bytes, `(W - 1) * R` in `W - 1`. A tied model has one embedding matrix to add up, an untied
+one two; if the gradient of the lookup is kept as rows, the second is gathered.
+"""
+
+from io import BytesIO
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+from matplotlib.figure import Figure
+from scipy.optimize import nnls
+
+from keras_tying.files import write_atomically
+
+BYTES = 4
+ROW_OF_A_WORKER = 20 * 20, 200
+"""Words of a batch, and width: what is gathered."""
+MANY = 2 ** np.arange(11)
+GIGABIT = 1e9 / 8
+CLUSTER = {"latency": 50e-6, "bandwidth": 10 * GIGABIT}
+"""An assumed network of machines: 10 Gbit/s, 50 microseconds. Nothing here was measured on one."""
+COLOURS = {"tied": "tab:blue", "untied": "tab:orange", "untied, sparse": "tab:green"}
+
+
+def fit_network(sums: list[dict]) -> dict[str, float]:
+    """Latency in seconds and bandwidth in bytes a second, fitted to measured sums."""
+    rows, seconds = [], []
+    for each in sums:
+        transfers, sent = sum_over(each["workers"], each["bytes"], each["arrays"])
+        weight = 1 / each["seconds"]  # relative errors count, not those of the longest alone
+        rows.append([transfers * weight, sent * weight])
+        seconds.append(1.0)
+    (latency, inverse), _ = nnls(np.array(rows), np.array(seconds))
+    return {"latency": float(latency), "bandwidth": float(1 / inverse)}
+
+
+def sum_over(workers: int, size: float, arrays: int) -> tuple[float, float]:
+    """Transfers, and bytes that each worker sends, to add up arrays of so many bytes together."""
+    return 2 * (workers - 1) * arrays, 2 * (workers - 1) / workers * size
+
+
+def gather(workers: int, size: float, arrays: int) -> tuple[float, float]:
+    """The same to gather so many bytes of each worker."""
+    return (workers - 1) * arrays, (workers - 1) * size
+
+
+def traffic(variant: str, workers: int, parameters: list[int]) -> tuple[float, float]:
+    """Transfers and bytes sent by a worker for a step; the first of the parameters is the input embedding."""
+    if variant != "untied, sparse":
+        return sum_over(workers, BYTES * sum(parameters), len(parameters))
+    words, width = ROW_OF_A_WORKER
+    parts = (
+        sum_over(workers, BYTES * sum(parameters[1:]), len(parameters) - 1),
+        gather(workers, BYTES * words * (width + 1), 2),
+    )
+    return sum(part[0] for part in parts), sum(part[1] for part in parts)
+
+
+def predict(variant: str, workers: int, compute: float, network: dict[str, float], parameters: list[int]) -> dict:
+    """What a step should take, given what it takes without telling others anything."""
+    transfers, sent = traffic(variant, workers, parameters)
+    telling = transfers * network["latency"] + sent / network["bandwidth"]
+    return {
+        "predicted_bytes_sent_a_step": round(sent),
+        "predicted_seconds_a_step": round(compute + telling, 4),
+        "parameters": parameters,
+    }
+
+
+def break_even(variant: str, compute: float, parameters: list[int]) -> list[float]:
+    """For 2, 4, ... 1,024 workers, Gbit/s at which telling takes as long as computing; infinite where latency does."""
+    bandwidths = []
+    for workers in MANY[1:]:
+        transfers, sent = traffic(variant, workers, parameters)
+        left = compute - transfers * CLUSTER["latency"]
+        bandwidths.append(sent / left / GIGABIT if left > 0 else np.inf)
+    return bandwidths
+
+
+def draw(results: dict, path: Path) -> None:
+    """Steps measured and predicted here; predicted for many machines; and the bandwidth they break even at."""
+    figure = Figure(figsize=(12, 4), layout="constrained")
+    here, there, needed = figure.subplots(1, 3)
+    steps = results["steps_of"]
+    for variant, rows in steps.items():
+        colour, workers = COLOURS[variant], [*map(int, rows)]
+        here.plot(workers, [row["predicted_seconds_a_step"] for row in rows.values()], color=colour, label=variant)
+        here.plot(workers, [row["seconds_a_step"] for row in rows.values()], "o", color=colour)
+        first = next(iter(rows.values()))
+        compute, parameters = first["seconds_a_step"], first["parameters"]
+        predicted = [predict(variant, w, compute, CLUSTER, parameters)["predicted_seconds_a_step"] for w in MANY]
+        there.plot(MANY, predicted, color=colour, label=variant)
+        there.plot(*crossing(MANY, predicted, 2 * compute), "x", color=colour)
+        needed.plot(MANY[1:], break_even(variant, compute, parameters), color=colour, label=variant)
+    here.set(title="workers of this machine: measured (dots), predicted", ylabel="seconds a step", xscale="log")
+    here.set_xticks([1, 2, 4], ["1", "2", "4"])
+    here.set_ylim(bottom=0)
+    there.set(title="machines, 10 Gbit/s, 50 µs; x: half of it is waiting", ylabel="seconds a step", xscale="log")
+    needed.set(title="at which telling takes as long as computing", ylabel="Gbit/s", xscale="log", yscale="log")
+    for axes in (here, there, needed):
+        axes.set_xlabel("workers")
+        axes.title.set_fontsize(10)
+    here.legend(frameon=False)
+    content = BytesIO()
+    figure.savefig(content, format="png", dpi=90)
+    write_atomically(path, content.getvalue())
+
+
+def crossing(xs: np.ndarray, ys: list[float], level: float) -> tuple[list[float], list[float]]:
+    """Where a line through points first rises above a level; empty if it does not."""
+    for (x, y), (next_x, next_y) in pairwise(zip(xs, ys, strict=True)):
+        if y <= level < next_y:
+            return [x * (next_x / x) ** ((level - y) / (next_y - y))], [level]
+    return [], []
