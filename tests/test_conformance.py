@@ -152,3 +152,16 @@ def test_model_trains_under_a_mirrored_strategy():
         model.compile(kt.optimizers.ClippedSGD(0.1))
     tokens = sample("int32", (None,))
     assert np.isfinite(model.fit(tokens, tokens, verbose=0).history["loss"][0])
+
+
+def test_a_loaded_model_goes_on_training(tmp_path):
+    model, tokens = kt.zoo.ptb_small(vocabulary_size=V), sample("int32", (None,))
+    model.compile(keras.optimizers.Adam(0.01))
+    model.train_on_batch(tokens, tokens)
+    model.save(tmp_path / "model.keras")
+    again = keras.saving.load_model(tmp_path / "model.keras")
+    assert again.evaluate(tokens, tokens, verbose=0) == model.evaluate(tokens, tokens, verbose=0)
+    for each in (again, model):
+        each.train_on_batch(tokens, tokens)
+    for received, expected in zip(again.trainable_variables, model.trainable_variables, strict=True):
+        np.testing.assert_array_equal(received, expected)

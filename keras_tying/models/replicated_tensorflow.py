@@ -27,6 +27,12 @@ class ReplicatedModel(keras.Model):
             sum_then_apply(self.optimizer)
             replica_seeds(self)
 
+    def compile_from_config(self, config):
+        # Keras compiles no loaded model whose `compile` is its own.
+        self.compile(**keras.saving.deserialize_keras_object(config))
+        if self.optimizer is not None:
+            self.optimizer.build(self.trainable_variables)
+
     # Keras' own functions cannot take several steps a call on several replicas, nor report on several machines.
 
     def make_train_function(self, force=False):
