@@ -1,7 +1,7 @@
 """Tables and a plot of the measurements: python -m benchmarks.report
 
 Reads `results/*.json`, writes `README.md` and `results/speed.png` beside it, and the table in the
-repository's README.
+repository's README, and those of docs/distributed.md.
 """
 
 import json
@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 from matplotlib.figure import Figure
 
+from benchmarks import scale_report
 from benchmarks.run import PARTS, RESULTS
 from keras_tying.files import write_atomically
 from keras_tying.zoo.cards import NOT_MEASURED, between_marks
@@ -44,6 +45,12 @@ def main() -> None:
     summary = speed_table(found["training"]["results"]) if "training" in found else [NOT_MEASURED]
     write_atomically(readme, between_marks(readme.read_text(encoding="utf-8"), START, END, summary).encode())
     draw(found, RESULTS / "speed.png")
+    distributed = RESULTS.parents[1] / "docs" / "distributed.md"
+    text = distributed.read_text(encoding="utf-8")
+    for name, lines in scale_report.sections(RESULTS).items():
+        marks = f"<!-- {name}, made by `python -m benchmarks.report` -->", f"<!-- end of {name} -->"
+        text = between_marks(text, *marks, lines)
+    write_atomically(distributed, text.encode())
 
 
 def page(found: dict[str, dict]) -> list[str]:

@@ -1,0 +1,100 @@
+"""Tables of what was measured of several workers and of large texts, for docs/distributed.md."""
+
+import json
+from pathlib import Path
+
+from benchmarks.step_time import CLUSTER, GIGABIT, MANY, break_even
+from keras_tying.zoo.cards import NOT_MEASURED
+
+MEGABYTE = 1e6
+
+
+def sections(results: Path) -> dict[str, list[str]]:
+    """Lines by the name of what was measured."""
+    makers = {"communication": communication, "soak": soak, "corpora": corpora}
+    paths = {name: results / f"{name}.json" for name in makers}
+    return {
+        name: make(json.loads(paths[name].read_text())) if paths[name].exists() else [NOT_MEASURED]
+        for name, make in makers.items()
+    }
+
+
+def communication(measured: dict) -> list[str]:
+    lines = [
+        "| | workers | MB a worker sends a step | predicted | seconds a step | predicted |",
+        "|---|--:|--:|--:|--:|--:|",
+    ]
+    for variant, rows in measured["steps_of"].items():
+        for workers, row in rows.items():
+            lines.append(
+                f"| {variant} | {workers} | {row['bytes_sent_a_step'] / MEGABYTE:.2f} "
+                f"| {row['predicted_bytes_sent_a_step'] / MEGABYTE:.2f} "
+                f"| {row['seconds_a_step']:.3f} | {row['predicted_seconds_a_step']:.3f} |"
+            )
+    network = measured["network"]
+    lines += [
+        "",
+        f"Between processes of this machine a transfer takes {1e3 * network['latency']:.2f} ms and "
+        f"{network['bandwidth'] / GIGABIT:.1f} Gbit/s go through, as fitted to sums of arrays of 1 KiB to 16 MiB. "
+        "Predicted bytes are those of the arrays alone; measured ones are those of the network interface.",
+        "",
+        f"Gbit/s at which a worker waits as long as it computes, at {1e6 * CLUSTER['latency']:.0f} µs a transfer:",
+        "",
+        "| workers | " + " | ".join(measured["steps_of"]) + " |",
+        "|--:" * (1 + len(measured["steps_of"])) + "|",
+    ]
+    curves = {}
+    for variant, rows in measured["steps_of"].items():
+        first = rows["1"]
+        curves[variant] = break_even(variant, first["seconds_a_step"], first["parameters"])
+    for place, workers in enumerate(MANY[1:]):
+        if workers in (2, 16, 128, 1024):
+            cells = (f"{curve[place]:.2f}" for curve in curves.values())
+            lines.append(f"| {workers:,} | {' | '.join(cells)} |")
+    lines += ["", *_made_by(measured)]
+    return lines
+
+
+def soak(measured: dict) -> list[str]:
+    rows = {"killed again and again": measured["killed"], "left alone": measured["left_alone"]}
+    lines = [
+        "| two workers | minutes | killed | asked to stop | test perplexity | memory, MiB a minute |",
+        "|---|--:|--:|--:|--:|--:|",
+    ]
+    for name, run in rows.items():
+        signals = [how for *_, how in run["kills"]]
+        growth = run["memory_growth_mebibytes_a_minute"]
+        lines.append(
+            f"| {name} | {run['minutes']} | {signals.count('SIGKILL')} | {signals.count('SIGTERM')} "
+            f"| {run['test_perplexity']:.6f} | {NOT_MEASURED if growth is None else f'{growth:+.2f}'} |"
+        )
+    same = {True: "the same", False: "not the same"}
+    return [
+        *lines,
+        "",
+        f"Perplexities of all epochs: {same[measured['same_history']]}. All variables at the end, bit for bit: "
+        f"{same[measured['same_weights']]}.",
+        "",
+        *_made_by(measured),
+    ]
+
+
+def corpora(measured: dict) -> list[str]:
+    lines = [
+        "| text, GiB | tokens | prepared, GiB | preparing: tokens a second | MiB of the largest process | MiB of all | "
+        "reading: tokens a second | MiB | training: MiB |",
+        "|" + "--:|" * 9,
+    ]
+    for text in measured["texts"]:
+        preparing, reading, training = text["preparing"], text["reading"], text["training_for_a_minute"]
+        lines.append(
+            f"| {text['gibibytes']:g} | {text['tokens']:,} | {text['prepared_gibibytes']:.2f} "
+            f"| {preparing['tokens_per_second']:,} | {preparing['largest_process_mebibytes']:,} "
+            f"| {preparing['together_mebibytes']:,} | {reading['tokens_per_second']:,} "
+            f"| {reading['largest_process_mebibytes']:,} | {training['largest_process_mebibytes']:,} |"
+        )
+    return [*lines, "", *_made_by(measured)]
+
+
+def _made_by(measured: dict) -> list[str]:
+    return [f"{measured['device']}: `{measured['command']}`."]
