@@ -144,12 +144,14 @@ def test_model_trains_in_mixed_precision(zoo_model):
     assert all(v.dtype == "float32" for v in half.trainable_variables)
 
 
-def test_model_trains_under_a_mirrored_strategy():
+@pytest.mark.parametrize("precision", ["float32", "mixed_bfloat16", "mixed_float16"])
+def test_model_trains_under_a_mirrored_strategy(precision):
     devices = tf.config.list_logical_devices("CPU")
     strategy = tf.distribute.MirroredStrategy([device.name for device in devices])
     with strategy.scope():
-        model = kt.zoo.ptb_small(vocabulary_size=V)
+        model = kt.zoo.ptb_small(vocabulary_size=V, dtype=precision)
         model.compile(kt.optimizers.ClippedSGD(0.1))
+    assert hasattr(model.optimizer, "inner_optimizer") == (precision == "mixed_float16")  # which scales losses
     tokens = sample("int32", (None,))
     assert np.isfinite(model.fit(tokens, tokens, verbose=0).history["loss"][0])
 

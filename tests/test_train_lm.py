@@ -100,7 +100,9 @@ def test_interrupted_and_killed_run_on_prepared_text_ends_bit_for_bit_like_an_un
 
 def test_a_run_leaves_everything_in_its_folder(tmp_path, recipe, text_files, run_python, run_here):
     run = tmp_path / "run"
-    run_python("train/lm.py", "--recipe", recipe, *text_files, "--run", run, "--epochs", "1")
+    precision = "mixed_bfloat16"
+    run_python("train/lm.py", "--recipe", recipe, *text_files, "--run", run, "--epochs", "1", "--precision", precision)
+    assert keras.saving.load_model(run / "model.keras").dtype_policy.name == precision
     assert {path.name for path in run.iterdir()} == {
         "checkpoints",
         "config.toml",

@@ -75,6 +75,7 @@ def started(arguments: argparse.Namespace, folder: Path) -> tuple[Run, recipes.R
         seed=arguments.seed,
         data_dir=arguments.data_dir and str(arguments.data_dir.resolve()),
         files=given_files(arguments),
+        precision=arguments.precision,
         prepared=arguments.prepared and str(arguments.prepared.resolve()),
         command=reproducing_command(arguments),
     )
@@ -120,6 +121,7 @@ def reproducing_command(arguments: argparse.Namespace) -> str:
     if given_files(arguments):
         command += " --train-file TRAIN --valid-file VALID --test-file TEST"
     command += " --prepared PREPARED" if arguments.prepared else ""
+    command += f" --precision {arguments.precision}" if arguments.precision != "float32" else ""
     return command + (" --data-dir DIR" if arguments.data_dir else "")
 
 
@@ -147,6 +149,7 @@ def train(run: Run, settings: recipes.RunSettings, arguments: argparse.Namespace
     corpus = open_corpus(settings)
     vocabulary = run.open_vocabulary(settings.vocabulary_sha256)
     ids = {split: corpus.ids(split, vocabulary) for split in data.SPLITS}
+    keras.config.set_dtype_policy(settings.precision)
     keras.utils.set_random_seed(settings.seed)
     with distribution.scope():
         model = build_model(recipe, vocabulary)

@@ -113,6 +113,7 @@ def settings_of(arguments: argparse.Namespace) -> TranslationRunSettings:
         seed=arguments.seed,
         data_dir=arguments.data_dir and str(arguments.data_dir.resolve()),
         files=given_files(arguments),
+        precision=arguments.precision,
         prepared=arguments.prepared and str(arguments.prepared.resolve()),
         command=reproducing_command(arguments),
     )
@@ -165,6 +166,7 @@ def reproducing_command(arguments: argparse.Namespace) -> str:
         command += " --source SOURCE --target TARGET --valid SOURCE TARGET --test SOURCE TARGET"
     command += " --subwords MODEL" if arguments.subwords else ""
     command += " --prepared PREPARED" if arguments.prepared else ""
+    command += f" --precision {arguments.precision}" if arguments.precision != "float32" else ""
     return command + (" --data-dir DIR" if arguments.data_dir else "")
 
 
@@ -218,6 +220,7 @@ def train(run: Run, settings: TranslationRunSettings, arguments: argparse.Namesp
     corpus = settings.corpus()
     subwords = open_subwords(run, settings)
     pairs = {"train": pairs_to_train_on(settings, corpus, subwords), **pairs_to_measure_on(corpus, subwords)}
+    keras.config.set_dtype_policy(settings.precision)
     keras.utils.set_random_seed(settings.seed)
     with distribution.scope():
         model = build_model(recipe, subwords)

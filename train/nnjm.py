@@ -128,6 +128,7 @@ def started(arguments: argparse.Namespace) -> list[tuple[Run, JointRunSettings]]
         JointSchedule(**{name: getattr(arguments, name) for name in JointSchedule.model_fields}),
         seed=arguments.seed,
         command=reproducing_command(arguments),
+        precision=arguments.precision,
         **{name: str(path.resolve()) for name, path in starts.items() if path},
     )
 
@@ -178,6 +179,7 @@ def train(runs: list[tuple[Run, JointRunSettings]], checkpoint_minutes: float, d
             samples_of = settings.files, settings.data
             samples = {split: text.encode(source, target) for split, text in texts(*samples_of).items()}
         longest = min(samples["train"].longest_source, LONGEST_SENTENCE)
+        keras.config.set_dtype_policy(settings.precision)
         keras.utils.set_random_seed(settings.seed)
         with distribution.scope():
             model = create_joint_model(settings.model, len(target), len(source), longest, **settings.arguments)

@@ -129,6 +129,7 @@ def open_text(settings: SkipGramSettings, vocabulary: data.Vocabulary) -> np.nda
 def train(run: Run, settings: SkipGramSettings, checkpoint_minutes: float, distribution: Distribution) -> int:
     vocabulary = run.open_vocabulary(settings.vocabulary_sha256)
     ids = open_text(settings, vocabulary)
+    keras.config.set_dtype_policy(settings.precision)
     keras.utils.set_random_seed(settings.seed)
     with distribution.scope():
         model = zoo.skip_gram(len(vocabulary), settings.units, settings.tied, settings.negatives)

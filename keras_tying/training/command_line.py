@@ -5,7 +5,7 @@ import logging
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar
+from typing import TypeVar, get_args
 
 from keras_tying.training.callbacks import TrainingDiverged
 from keras_tying.training.checkpointing import TrainingInterrupted
@@ -16,6 +16,7 @@ from keras_tying.training.distribution import (
     errors_of_lost_workers,
     open_distribution,
 )
+from keras_tying.zoo.recipes import Precision
 
 T = TypeVar("T")
 
@@ -39,10 +40,11 @@ def add_run_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def add_distribution_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds where a training runs: see docs/distributed.md."""
+    """Adds where, and in which precision, a training runs: see docs/distributed.md."""
     parser.add_argument("--strategy", choices=STRATEGIES, default="auto", help="how training is distributed")
     parser.add_argument("--replicas", type=int, help="mirrored: GPUs, or parts of the processor; default: all")
     parser.add_argument("--wait-minutes", type=float, default=10.0, help="multiworker: for workers to come up")
+    parser.add_argument("--precision", choices=get_args(Precision), default="float32", help="of computation")
     parser.add_argument("--restartable", action="store_true", help="go on with the run if its folder holds it already")
 
 

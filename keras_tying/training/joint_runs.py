@@ -10,6 +10,7 @@ from keras_tying.tables import Table, dump_table, load_table
 from keras_tying.training.checkpointing import Checkpoints
 from keras_tying.training.joint_language_model import JointSchedule, sample_perplexity
 from keras_tying.training.runs import Run, environment
+from keras_tying.zoo.recipes import Precision
 
 
 class JointData(Table):
@@ -54,6 +55,8 @@ class JointRunSettings(Table):
     source_vectors: str | None = None
     """File of word vectors it starts from."""
     target_vectors: str | None = None
+    precision: Precision = "float32"
+    """Of computation; variables stay float32."""
 
     def open_vocabularies(self, run: Run) -> tuple[Vocabulary, Vocabulary]:
         """Source and target words in the run's folder; raises as `Run.open_vocabulary` does."""

@@ -18,6 +18,7 @@ from keras_tying.training.fitting import STEPS_PER_CALL, fit_to_the_end
 from keras_tying.training.progress import Progress
 from keras_tying.training.runs import Run
 from keras_tying.training.tensorboard import TensorBoardLog
+from keras_tying.zoo.recipes import Precision
 
 SPAN = 16
 SPANS_OF_A_BATCH = 64
@@ -48,6 +49,8 @@ class SkipGramSettings(Table):
     final_learning_rate: float = Field(default=1e-4, ge=0)
     epochs: int = Field(default=5, ge=1)
     seed: int = 1
+    precision: Precision = "float32"
+    """Of computation; variables stay float32."""
     vocabulary_sha256: str = ""
     command: str = ""
 

@@ -7,7 +7,7 @@ from pydantic import Field
 
 from keras_tying.data import SPLITS, ParallelCorpus, load_parallel, parallel_files
 from keras_tying.tables import Table
-from keras_tying.zoo.recipes import Model, find_recipe, recipe_folder, write_results
+from keras_tying.zoo.recipes import Model, Precision, find_recipe, recipe_folder, write_results
 
 
 class TranslationData(Table):
@@ -61,6 +61,8 @@ class TranslationRunSettings(Table):
     """Of each split, pairs of source and target file."""
     prepared: str | None = None
     """Folder of prepared pairs to train on."""
+    precision: Precision = "float32"
+    """Of computation; variables stay float32."""
     recipe: TranslationRecipe
 
     def corpus(self) -> ParallelCorpus:

@@ -13,6 +13,8 @@ from pydantic import Field
 from keras_tying.files import write_atomically
 from keras_tying.tables import Table, TableT, load_table
 
+Precision = Literal["float32", "mixed_bfloat16", "mixed_float16"]
+
 
 class Data(Table):
     corpus: str = "embedded"
@@ -99,6 +101,8 @@ class RunSettings(Table):
     files: dict[str, str] | None = None
     prepared: str | None = None
     """Folder of a prepared text."""
+    precision: Precision = "float32"
+    """Of computation; variables stay float32."""
     recipe: "Recipe"
 
 
