@@ -1,4 +1,4 @@
-"""Files that are either whole or not there."""
+"""Files that are either whole or not there, and those that must be the ones they were."""
 
 import os
 import tempfile
@@ -23,3 +23,19 @@ def write_atomically(path: str | Path, content: bytes) -> None:
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
+
+
+def check_fingerprint(path: Path, what: str, expected: str, received: str) -> None:
+    """Checks that a file is the one that was worked with before.
+
+    Args:
+        path: The file.
+        what: What it should be, for example `"vocabulary this run was made with"`.
+        expected: SHA-256 of that.
+        received: SHA-256 of what it is.
+
+    Raises:
+        ValueError: If it is another.
+    """
+    if received != expected:
+        raise ValueError(f"{path} is not the {what}: expected SHA-256 {expected}, received {received}. Put it back.")

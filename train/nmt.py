@@ -27,7 +27,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # TensorFlow's warnings, wit
 import keras
 
 from keras_tying import data, zoo
-from keras_tying.files import write_atomically
+from keras_tying.files import check_fingerprint, write_atomically
 from keras_tying.metrics import translation_scores
 from keras_tying.tables import dump_table, load_table
 from keras_tying.training import (
@@ -185,11 +185,8 @@ def open_or_learn(arguments: argparse.Namespace, settings: TranslationRunSetting
 
 def open_subwords(run: Run, settings: TranslationRunSettings) -> data.Subwords:
     subwords = data.Subwords.load(run.subwords)
-    if subwords.sha256 != settings.subwords_sha256:
-        raise ValueError(
-            f"{run.subwords} is not the sentencepiece model this run was made with: expected SHA-256 "
-            f"{settings.subwords_sha256}, received {subwords.sha256}. Put the file back."
-        )
+    what = "sentencepiece model this run was made with"
+    check_fingerprint(run.subwords, what, settings.subwords_sha256, subwords.sha256)
     return subwords
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import keras
 
 from keras_tying.data import Vocabulary
-from keras_tying.files import write_atomically
+from keras_tying.files import check_fingerprint, write_atomically
 
 
 class Run:
@@ -64,11 +64,7 @@ class Run:
         """
         path = path or self.vocabulary
         vocabulary = Vocabulary.load(path)
-        if vocabulary.sha256 != sha256:
-            raise ValueError(
-                f"{path} is not the vocabulary this run was made with: expected SHA-256 "
-                f"{sha256}, received {vocabulary.sha256}. Put the file back."
-            )
+        check_fingerprint(path, "vocabulary this run was made with", sha256, vocabulary.sha256)
         return vocabulary
 
     def load_model(self) -> keras.Model:

@@ -9,6 +9,7 @@ from keras_tying.data.prepared.index import open_split
 from keras_tying.data.prepared.writing import CHARACTERS_OF_A_SHARD, write_split
 from keras_tying.data.sentence_pairs import PairEncoder, SentencePairs
 from keras_tying.data.subwords import Subwords, sentences_of
+from keras_tying.files import check_fingerprint
 
 SUBWORDS = "subwords.model"
 
@@ -32,12 +33,10 @@ class PreparedPairs:
         self.folder = Path(folder)
         preparation = description_of(self.folder, "pairs")
         self.name = preparation.corpus
-        self.subwords = Subwords.load(self.folder / SUBWORDS)
-        if self.subwords.sha256 != preparation.sha256:
-            raise ValueError(
-                f"{self.folder / SUBWORDS} are not the subwords the text was prepared with: expected SHA-256 "
-                f"{preparation.sha256}, received {self.subwords.sha256}. Put the file back."
-            )
+        path = self.folder / SUBWORDS
+        self.subwords = Subwords.load(path)
+        what = "sentencepiece model the text was prepared with"
+        check_fingerprint(path, what, preparation.sha256, self.subwords.sha256)
 
     def pairs(self, split: str, subwords: Subwords) -> SentencePairs:
         """A split of them.

@@ -14,6 +14,7 @@ from keras_tying.data.prepared.shards import Shards
 from keras_tying.data.prepared.writing import CHARACTERS_OF_A_SHARD, Encoded, in_order, open_pool, pieces, write_split
 from keras_tying.data.text import tokens
 from keras_tying.data.vocabulary import Vocabulary
+from keras_tying.files import check_fingerprint
 
 TOKENS_OF_A_RECORD = 4096
 VOCABULARY = "vocabulary.txt"
@@ -87,12 +88,10 @@ class PreparedCorpus:
         preparation = description_of(self.folder, "text")
         self.name = preparation.corpus
         self.tokenization = preparation.tokenization
-        self._vocabulary = Vocabulary.load(self.folder / VOCABULARY)
-        if self._vocabulary.sha256 != preparation.sha256:
-            raise ValueError(
-                f"{self.folder / VOCABULARY} is not the vocabulary the text was prepared with: expected SHA-256 "
-                f"{preparation.sha256}, received {self._vocabulary.sha256}. Put the file back."
-            )
+        path = self.folder / VOCABULARY
+        self._vocabulary = Vocabulary.load(path)
+        what = "vocabulary the text was prepared with"
+        check_fingerprint(path, what, preparation.sha256, self._vocabulary.sha256)
 
     def vocabulary(self, size: int | None = None, minimum_count: int = 1) -> Vocabulary:
         """The words it was prepared with; `size` and `minimum_count` were decided then."""
