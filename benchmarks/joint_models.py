@@ -39,7 +39,7 @@ def joint_samples(size: JointSize, count: int):
 
 def train_keras_tying(size: JointSize) -> Work:
     import keras_tying as kt
-    from keras_tying.training.feeding import feed_blocks
+    from keras_tying.training.feeding import feed
     from keras_tying.training.fitting import STEPS_PER_CALL
     from keras_tying.training.joint_batches import JointBatches
 
@@ -48,7 +48,7 @@ def train_keras_tying(size: JointSize) -> Work:
 
     def work(count: int) -> float:
         batches = JointBatches(model, joint_samples(size, count), size.words, seed=0)
-        return fit_seconds(model, feed_blocks(model, batches)["x"])
+        return fit_seconds(model, feed(model, batches)["x"])
 
     return work
 

@@ -1,15 +1,19 @@
-"""Batches to `fit`: the arguments of it that hold them, from where they stand."""
+"""Batches to `fit`: the arguments of it that hold them."""
 
 import keras
 
 if keras.backend.backend() == "tensorflow":
-    from keras_tying.training.feeding_tensorflow import feed, feed_blocks
+    from keras_tying.training.feeding_tensorflow import feed
 else:
 
     def feed(model, batches):
-        """Batches of any shape, such as `TranslationBatches`, for `fit`."""
-        return {"x": batches}
+        """Gives `fit` batches from where they stand, each replica of the model its rows.
 
-    def feed_blocks(model, batches):
-        """A `Blocks` for `fit`."""
+        Args:
+            model: The model.
+            batches: `WindowBatches`, `JointBatches` or `TranslationBatches`.
+
+        Returns:
+            Arguments of `fit`. With `steps_per_epoch` among them, they are of one epoch.
+        """
         return {"x": batches}

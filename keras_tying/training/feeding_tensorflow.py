@@ -4,12 +4,37 @@ import keras
 import tensorflow as tf
 
 from keras_tying.replicas_tensorflow import part_of, replicas_of
+from keras_tying.training.blocks import Blocks
 
 BATCHES_PER_BLOCK = 50
 
 
 def feed(model, batches):
-    """Batches of any shape; Keras would guess from the first two what they have in common."""
+    """Arguments of `fit`: see the portable one."""
+    rows_of = _of_one_shape(model, batches) if isinstance(batches, Blocks) else _of_any_shape(batches)
+    replicas = replicas_of(model)
+
+    def dataset(own):
+        made, ahead = rows_of(own, replicas)
+        return made.apply(tf.data.experimental.assert_cardinality(len(batches) * len(own))).prefetch(ahead)
+
+    def of_worker(worker):
+        local = replicas // worker.num_input_pipelines
+        first = worker.input_pipeline_id * local
+        return dataset(range(first, first + local))
+
+    if replicas == 1:
+        return {"x": dataset(range(1))}
+    distributed = model.distribute_strategy.distribute_datasets_from_function(of_worker)
+    return {"x": distributed, "steps_per_epoch": len(batches)}  # Keras would count those of all replicas
+
+
+# Both return a function of some replicas' numbers and of the number of all. It returns a dataset of their rows, replica
+# by replica, and how many of its elements to make ahead.
+
+
+def _of_any_shape(batches):
+    """Batches whose shapes differ; Keras would guess from the first two what they have in common."""
     ids = tf.TensorSpec((None, None), tf.int32)
     signature = {"source": ids, "target": ids}, ids, tf.TensorSpec((None, None), tf.float32)
 
@@ -21,11 +46,11 @@ def feed(model, batches):
 
         return tf.data.Dataset.from_generator(read, output_signature=signature), 4
 
-    return _arguments(model, batches, rows_of)
+    return rows_of
 
 
-def feed_blocks(model, batches):
-    """A `Blocks`, whose batches are handed over together, since every visit to Python takes its time."""
+def _of_one_shape(model, batches):
+    """Batches that are handed over together, since every visit to Python takes its time."""
     part = part_of(model, batches.batch_size)
 
     def rows_of(own, replicas):
@@ -46,23 +71,4 @@ def feed_blocks(model, batches):
         )
         return tf.data.Dataset.from_generator(read, output_signature=signature).unbatch(), BATCHES_PER_BLOCK
 
-    return _arguments(model, batches, rows_of)
-
-
-def _arguments(model, batches, rows_of):
-    """The arguments of `fit`; `rows_of` makes the batches of some replicas, and says how many to make ahead."""
-    replicas = replicas_of(model)
-
-    def dataset(own):
-        made, ahead = rows_of(own, replicas)
-        return made.apply(tf.data.experimental.assert_cardinality(len(batches) * len(own))).prefetch(ahead)
-
-    def of_worker(worker):
-        local = replicas // worker.num_input_pipelines
-        first = worker.input_pipeline_id * local
-        return dataset(range(first, first + local))
-
-    if replicas == 1:
-        return {"x": dataset(range(1))}
-    distributed = model.distribute_strategy.distribute_datasets_from_function(of_worker)
-    return {"x": distributed, "steps_per_epoch": len(batches)}  # Keras would count those of all replicas
+    return rows_of

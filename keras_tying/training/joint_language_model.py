@@ -12,7 +12,7 @@ from keras_tying.tables import Table
 from keras_tying.training.callbacks import BeginEpoch, GradientNorm, StopOnNaN, StopWhenStalled, Validation
 from keras_tying.training.checkpointing import Checkpoints, KeepBest
 from keras_tying.training.checkpoints import CheckpointStore
-from keras_tying.training.feeding import feed_blocks
+from keras_tying.training.feeding import feed
 from keras_tying.training.fitting import STEPS_PER_CALL, fit_to_the_end
 from keras_tying.training.joint_batches import JointBatches, model_inputs
 from keras_tying.training.progress import Progress
@@ -115,7 +115,7 @@ def train_joint_language_model(
 
     def data(epoch: int, batch: int) -> dict:
         order.begin(epoch, batch)
-        return feed_blocks(model, order)
+        return feed(model, order)
 
     fit_to_the_end(model, data, schedule.epochs, schedule.patience, checkpoints, callbacks)
     best.restore(model)

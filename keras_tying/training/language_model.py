@@ -19,7 +19,7 @@ from keras_tying.training.callbacks import (
 from keras_tying.training.checkpointing import Checkpoints
 from keras_tying.training.checkpoints import CheckpointStore
 from keras_tying.training.evaluation import stream_perplexity
-from keras_tying.training.feeding import feed_blocks
+from keras_tying.training.feeding import feed
 from keras_tying.training.fitting import STEPS_PER_CALL, fit_to_the_end
 from keras_tying.training.progress import Progress
 from keras_tying.training.runs import Run
@@ -88,7 +88,7 @@ def train_language_model(
 
     def data(epoch: int, batch: int) -> dict[str, Any]:
         batches.begin(epoch, batch)
-        return feed_blocks(model, batches)
+        return feed(model, batches)
 
     fit_to_the_end(model, data, schedule.epochs, schedule.patience, checkpoints, callbacks)
     return checkpoints

@@ -15,7 +15,7 @@ from keras_tying.data import JointSamples, PairBatches, SentencePairs, SkipGramB
 from keras_tying.losses import SequenceCrossEntropy
 from keras_tying.optimizers import ClippedSGD
 from keras_tying.training.checkpoints import read_variables
-from keras_tying.training.feeding import feed, feed_blocks
+from keras_tying.training.feeding import feed
 from keras_tying.training.joint_batches import JointBatches
 from keras_tying.training.translation_batches import TranslationBatches
 from keras_tying.training.window_batches import WindowBatches
@@ -31,7 +31,7 @@ def language_model():
     model.carry_state(BATCH)
     model.compile(ClippedSGD(1.0, clip_norm=0.5), steps_per_execution=4)
     arrays = {"x": cut.inputs, "y": cut.targets, "batch_size": BATCH}  # of which Keras gives the replicas their rows
-    return model, lambda epoch: feed_blocks(model, WindowBatches(cut)) if epoch else arrays
+    return model, lambda epoch: feed(model, WindowBatches(cut)) if epoch else arrays
 
 
 def translator():
@@ -51,7 +51,7 @@ def joint_language_model():
     samples = JointSamples.join([(ids, starts, ids[::-1].copy(), starts, np.arange(800))], 0, 0)
     model = zoo.nnjm(50, 50, window=3, hidden_units=(12,), embedding_size=8)
     model.compile(ClippedSGD(0.3))
-    return model, lambda epoch: feed_blocks(model, JointBatches(model, samples, 40, seed=1))
+    return model, lambda epoch: feed(model, JointBatches(model, samples, 40, seed=1))
 
 
 def skip_gram():

@@ -8,7 +8,7 @@ import pytest
 from keras_tying import zoo
 from keras_tying.data import JointSamples, Vocabulary
 from keras_tying.training import Run, TrainingInterrupted
-from keras_tying.training.feeding import feed_blocks
+from keras_tying.training.feeding import feed
 from keras_tying.training.joint_batches import JointBatches, model_inputs
 from keras_tying.training.joint_language_model import JointSchedule, sample_perplexity, train_joint_language_model
 from keras_tying.training.schedules import halved_rate
@@ -56,7 +56,7 @@ def test_blocks_hold_the_same_batches(rng, samples_of_text):
     model = make()
     batches = JointBatches(model, text(rng, samples_of_text), 8, seed=1)
     batches.begin(2, 3)
-    blocks = list(feed_blocks(model, batches)["x"])
+    blocks = list(feed(model, batches)["x"])
     assert len(blocks) == len(batches)
     for (inputs, targets), (expected, words) in zip(blocks, (batches[i] for i in range(len(batches))), strict=True):
         np.testing.assert_array_equal(targets, words)
