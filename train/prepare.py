@@ -22,12 +22,16 @@ from tqdm import tqdm
 
 from keras_tying import data
 from keras_tying.data.prepared.index import open_split
-from keras_tying.training.command_line import run_command
+from keras_tying.training.command_line import CAN_BE_RESUMED, run_command
 
 
 def main() -> int:
     arguments = parse_arguments()
-    return run_command(lambda: arguments.work(arguments))
+    try:
+        return run_command(lambda: arguments.work(arguments))
+    except KeyboardInterrupt:
+        print("\nStopped. The same command goes on after the last whole file.", file=sys.stderr)
+        return CAN_BE_RESUMED
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -41,7 +45,7 @@ def parse_arguments() -> argparse.Namespace:
     text.add_argument("--tokenization", choices=data.TOKENIZATIONS, help="default: that of the corpus, or spaces")
     text.add_argument("--vocabulary", type=Path, metavar="FILE", help="a word a line, instead of those counted")
     text.add_argument("--vocabulary-size", type=int, help="at most so many words, <unk> and <eos> included")
-    text.add_argument("--minimum-count", type=int, default=1, help="words seen less often become <unk>")
+    text.add_argument("--minimum-count", type=int, help="words seen less often become <unk>")
 
     pairs = kinds.add_parser("pairs", help="for translation")
     pairs.set_defaults(work=prepare_pairs)
@@ -49,7 +53,7 @@ def parse_arguments() -> argparse.Namespace:
     pairs.add_argument("--target", type=Path, nargs="+", metavar="FILE", help="the same text, translated")
     pairs.add_argument("--languages", nargs=2, default=("en", "de"), metavar=("SOURCE", "TARGET"))
     pairs.add_argument("--subwords", type=Path, metavar="MODEL", help="a sentencepiece model, instead of a new one")
-    pairs.add_argument("--subwords-size", type=int, default=8000, help="size of a new one; default: 8000")
+    pairs.add_argument("--subwords-size", type=int, help="size of a new one; default: 8000")
     pairs.add_argument("--longest", type=int, help="leave out pairs with more subwords on a side")
 
     for kind in (text, pairs):

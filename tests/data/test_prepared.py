@@ -194,6 +194,8 @@ def test_another_vocabulary_does_not_mix(text, undisturbed, tmp_path):
     other = Vocabulary(["<unk>", "<eos>", "the"])
     with pytest.raises(ValueError, match=r"holds text prepared with sha256 = .* do not mix: choose another folder"):
         prepare_text(undisturbed.folder, text, other, characters=SHARD)
+    with pytest.raises(ValueError, match=r"holds text prepared with size = 300. Received: 301"):
+        prepare_text(undisturbed.folder, text, size=301, characters=SHARD)
     with pytest.raises(ValueError, match=r"prepared with another vocabulary, of 300 words. Received: one of 3"):
         undisturbed.ids("train", other)
     with pytest.raises(ValueError, match=r"holds text prepared with tokenization = 'plain'. Received: 'spaces'"):

@@ -20,6 +20,10 @@ class Preparation(Table):
     tokenization: str | None = None
     longest: int | None = None
     """Pairs with more subwords on a side are left out."""
+    size: int | None = None
+    """Words, or subwords, there were to be at most; `None` if that was not said."""
+    minimum_count: int | None = None
+    """Words seen less often were left out; `None` if that was not said."""
 
 
 def describe(folder: Path, preparation: Preparation) -> None:
@@ -33,7 +37,8 @@ def describe(folder: Path, preparation: Preparation) -> None:
     if path.exists():
         known, asked = load_table(Preparation, path).model_dump(), preparation.model_dump()
         for name, value in asked.items():
-            if known[name] != value:
+            said = value is not None or name not in ("size", "minimum_count")
+            if said and known[name] != value:
                 raise ValueError(
                     f"{folder} holds text prepared with {name} = {known[name]!r}. Received: {value!r}. "
                     "Texts prepared differently do not mix: choose another folder."

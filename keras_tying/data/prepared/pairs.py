@@ -12,6 +12,7 @@ from keras_tying.data.subwords import Subwords, sentences_of
 from keras_tying.files import check_fingerprint
 
 SUBWORDS = "subwords.model"
+SUBWORDS_LEARNT = 8_000
 
 
 class PreparedPairs:
@@ -57,7 +58,7 @@ def prepare_pairs(
     folder: str | Path,
     corpus: ParallelCorpus,
     subwords: Subwords | None = None,
-    size: int = 8_000,
+    size: int | None = None,
     longest: int | None = None,
     processes: int = 1,
     report: Callable[[str, int], None] = lambda split, pairs: None,
@@ -69,7 +70,7 @@ def prepare_pairs(
         folder: Receives it: a new one, or one that holds the same text in part.
         corpus: The text.
         subwords: Its subwords, of both languages. Default: learnt on it, or those that the folder has.
-        size: How many are learnt.
+        size: How many are learnt. Default: 8,000, or as the folder was made.
         longest: Pairs with more subwords than this on a side are left out. Default: none are.
         processes: How many work at a time.
         report: Told of pairs that are done.
@@ -85,9 +86,11 @@ def prepare_pairs(
     if subwords is None:
         stored = folder / SUBWORDS
         subwords = (
-            Subwords.load(stored) if stored.exists() else Subwords.learn(sentences_of(corpus.pairs("train")), size)
+            Subwords.load(stored)
+            if stored.exists()
+            else Subwords.learn(sentences_of(corpus.pairs("train")), size or SUBWORDS_LEARNT)
         )
-    describe(folder, Preparation(kind="pairs", corpus=corpus.name, sha256=subwords.sha256, longest=longest))
+    describe(folder, Preparation(kind="pairs", corpus=corpus.name, sha256=subwords.sha256, longest=longest, size=size))
     subwords.save(folder / SUBWORDS)
     encode = PairEncoder(subwords, subwords, longest)
     write_split(

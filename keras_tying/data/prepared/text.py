@@ -117,7 +117,7 @@ def prepare_text(
     corpus: Corpus,
     vocabulary: Vocabulary | None = None,
     size: int | None = None,
-    minimum_count: int = 1,
+    minimum_count: int | None = None,
     processes: int = 1,
     report: Callable[[str, int], None] = lambda stage, tokens: None,
     characters: int = CHARACTERS_OF_A_SHARD,
@@ -131,8 +131,8 @@ def prepare_text(
         folder: Receives it: a new one, or one that holds the same text in part, or other splits.
         corpus: The text.
         vocabulary: Its words. Default: counted in the training split, or those that the folder has.
-        size: At most so many words, `<unk>` and `<eos>` included. Default: no cap.
-        minimum_count: Words seen less often are left out.
+        size: At most so many words, `<unk>` and `<eos>` included. Default: no cap, or as the folder was made.
+        minimum_count: Words seen less often are left out. Default: none are, or as the folder was made.
         processes: How many work at a time.
         report: Told of tokens that are done, under `"counting"` and then under the name of each split.
         characters: Text of a shard.
@@ -161,10 +161,17 @@ def prepare_text(
             counts = count_tokens(
                 corpus.lines("train"), corpus.tokenization, processes, lambda tokens: report("counting", tokens)
             )
-            vocabulary = Vocabulary.from_counts(counts, size, minimum_count)
+            vocabulary = Vocabulary.from_counts(counts, size, minimum_count or 1)
     describe(
         folder,
-        Preparation(kind="text", corpus=corpus.name, sha256=vocabulary.sha256, tokenization=corpus.tokenization),
+        Preparation(
+            kind="text",
+            corpus=corpus.name,
+            sha256=vocabulary.sha256,
+            tokenization=corpus.tokenization,
+            size=size,
+            minimum_count=minimum_count,
+        ),
     )
     vocabulary.save(folder / VOCABULARY)
     encode = TextEncoder(vocabulary, corpus.tokenization)

@@ -1,6 +1,7 @@
 """Text to shards, by several processes, from where an earlier attempt stood."""
 
 import hashlib
+import signal
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
@@ -115,7 +116,13 @@ def open_pool(processes: int, begin: Callable | None = None, *arguments: Any) ->
         raise ValueError(f"`processes` must be at least 1. Received: {processes}")
     if processes == 1:
         return ThreadPoolExecutor(1, initializer=begin, initargs=arguments)
-    return ProcessPoolExecutor(processes, get_context("spawn"), begin, arguments)
+    return ProcessPoolExecutor(processes, get_context("spawn"), _begin, (begin, arguments))
+
+
+def _begin(begin: Callable | None, arguments: tuple) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that gives out work
+    if begin is not None:
+        begin(*arguments)
 
 
 def in_order(start: Callable[[T], Future[R]], tasks: Iterable[T], ahead: int) -> Iterator[R]:
