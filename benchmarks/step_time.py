@@ -26,7 +26,7 @@ MANY = 2 ** np.arange(11)
 GIGABIT = 1e9 / 8
 CLUSTER = {"latency": 50e-6, "bandwidth": 10 * GIGABIT}
 """An assumed network of machines: 10 Gbit/s, 50 microseconds. Nothing here was measured on one."""
-COLOURS = {"tied": "tab:blue", "untied": "tab:orange", "untied, sparse": "tab:green"}
+COLOURS = {"tied": "tab:blue", "untied": "tab:orange", "untied, rows": "tab:green"}
 
 
 def fit_network(sums: list[dict]) -> dict[str, float]:
@@ -53,7 +53,7 @@ def gather(workers: int, size: float, arrays: int) -> tuple[float, float]:
 
 def traffic(variant: str, workers: int, parameters: list[int]) -> tuple[float, float]:
     """Transfers and bytes sent by a worker for a step; the first of the parameters is the input embedding."""
-    if variant != "untied, sparse":
+    if variant != "untied, rows":
         return sum_over(workers, BYTES * sum(parameters), len(parameters))
     words, width = ROW_OF_A_WORKER
     parts = (

@@ -56,7 +56,8 @@ def replicas_in_step():
 def sum_over_replicas(values):
     if replicas_in_step() == 1:
         return values
-    return tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, values)
+    sums = tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, values)
+    return [tf.convert_to_tensor(each) for each in sums]  # where rows were told, a matrix
 
 
 def part_of(model, batch_size):

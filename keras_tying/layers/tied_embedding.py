@@ -5,7 +5,7 @@ import copy
 import keras
 from keras import constraints, initializers, ops, regularizers
 
-from keras_tying.layers.lookup import dense_gradient_lookup
+from keras_tying.layers.lookup import lookup
 
 
 @keras.saving.register_keras_serializable("keras_tying")
@@ -102,7 +102,7 @@ class TiedEmbedding(keras.layers.ReversibleEmbedding):
     def _embed(self, ids):
         if keras.backend.standardize_dtype(ids.dtype) not in ("int32", "int64"):
             ids = ops.cast(ids, "int32")
-        vectors = ops.cast(dense_gradient_lookup(self.embeddings, ids), self.compute_dtype)
+        vectors = ops.cast(lookup(self.embeddings, ids, alone=not self.tie_weights), self.compute_dtype)
         if self.mask_zero:
             vectors._keras_mask = ops.not_equal(ids, 0)
         return vectors

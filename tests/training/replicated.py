@@ -23,11 +23,15 @@ from keras_tying.training.window_batches import WindowBatches
 BATCH, STEPS, EPOCHS = 8, 10, 2
 
 
-def language_model():
+def untied_language_model():
+    return language_model(tied=False)
+
+
+def language_model(tied=True):
     corpus = data.load_corpus("embedded")
     vocabulary = data.Vocabulary.from_tokens(corpus.tokens("train"), size=300)
     cut = data.windows(vocabulary.encode(corpus.tokens("train"))[:2500], BATCH, STEPS)
-    model = models.LanguageModel(len(vocabulary), 16, projection=True, projection_regularizer="l2")
+    model = models.LanguageModel(len(vocabulary), 16, tied=tied, projection=True, projection_regularizer="l2")
     model.carry_state(BATCH)
     model.compile(ClippedSGD(1.0, clip_norm=0.5), steps_per_execution=4)
     arrays = {"x": cut.inputs, "y": cut.targets, "batch_size": BATCH}  # of which Keras gives the replicas their rows
@@ -64,7 +68,9 @@ def skip_gram():
     return model, lambda epoch: {"x": ((batch,) for batch in text.epoch(0)), "steps_per_epoch": text.batches}
 
 
-MAKE = {make.__name__: make for make in (language_model, translator, joint_language_model, skip_gram)}
+MAKE = {
+    make.__name__: make for make in (language_model, untied_language_model, translator, joint_language_model, skip_gram)
+}
 
 
 def train(distribution: training.Distribution, names: list[str]) -> dict:

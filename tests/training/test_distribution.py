@@ -54,9 +54,11 @@ def check_replicas_come_to_what_one_comes_to(trained, model, strategy):
 
 
 @pytest.mark.parametrize("strategy", ["mirrored", "multiworker"])
-@pytest.mark.parametrize("model", ["language_model", "translator"])
+@pytest.mark.parametrize("model", ["language_model", "untied_language_model", "translator"])
 def test_replicas_come_to_what_one_comes_to(trained, model, strategy):
-    check_replicas_come_to_what_one_comes_to(trained("language_model", "translator"), model, strategy)
+    check_replicas_come_to_what_one_comes_to(
+        trained("language_model", "untied_language_model", "translator"), model, strategy
+    )
 
 
 @pytest.mark.slow
