@@ -10,6 +10,9 @@ import sentencepiece
 
 from keras_tying.files import write_atomically
 
+SENTENCES_LEARNT_FROM = 10_000_000
+"""Sentences held in memory while subwords are learnt."""
+
 
 class Subwords:
     """A sentencepiece model: sentences to ids and back.
@@ -52,7 +55,7 @@ class Subwords:
         """Learns byte pair encoding; every character seen is kept.
 
         Args:
-            sentences: Text of all languages, read once.
+            sentences: Text of all languages, read once; of more than `SENTENCES_LEARNT_FROM`, so many at random.
             size: Subwords, `<unk>` and `</s>` included.
 
         Raises:
@@ -66,6 +69,7 @@ class Subwords:
                 model_type="bpe",
                 vocab_size=size,
                 character_coverage=1.0,
+                input_sentence_size=SENTENCES_LEARNT_FROM,
                 unk_id=0,
                 eos_id=1,
                 bos_id=-1,
