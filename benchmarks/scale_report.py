@@ -1,6 +1,7 @@
 """Tables of what was measured of several workers and of large texts, for docs/distributed.md."""
 
 import json
+from math import inf
 from pathlib import Path
 
 from benchmarks.step_time import CLUSTER, GIGABIT, MANY, break_even
@@ -38,7 +39,8 @@ def communication(measured: dict) -> list[str]:
         f"{network['bandwidth'] / GIGABIT:.1f} Gbit/s go through, as fitted to sums of arrays of 1 KiB to 16 MiB. "
         "Predicted bytes are those of the arrays alone; measured ones are those of the network interface.",
         "",
-        f"Gbit/s at which a worker waits as long as it computes, at {1e6 * CLUSTER['latency']:.0f} µs a transfer:",
+        "Break-even: Gbit/s at which a worker waits as long as it computes, at "
+        f"{1e6 * CLUSTER['latency']:.0f} µs a transfer; none where latency alone takes longer:",
         "",
         "| workers | " + " | ".join(measured["steps_of"]) + " |",
         "|--:" * (1 + len(measured["steps_of"])) + "|",
@@ -49,7 +51,7 @@ def communication(measured: dict) -> list[str]:
         curves[variant] = break_even(variant, first["seconds_a_step"], first["parameters"])
     for place, workers in enumerate(MANY[1:]):
         if workers in (2, 16, 128, 1024):
-            cells = (f"{curve[place]:.2f}" for curve in curves.values())
+            cells = (f"{curve[place]:.2f}" if curve[place] < inf else "none" for curve in curves.values())
             lines.append(f"| {workers:,} | {' | '.join(cells)} |")
     lines += ["", *_made_by(measured)]
     return lines

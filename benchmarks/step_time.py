@@ -6,7 +6,7 @@ A step takes the time to compute, with the same rows on every worker, and the ti
 
 Workers stand in a ring. To add up arrays of `S` bytes each sends `2 (W - 1) / W * S` bytes in `2 (W - 1)` transfers an
 array; to gather rows of `R` bytes, `(W - 1) * R` in `W - 1`. A tied model has one embedding matrix to add up, an untied
-one two; if the gradient of the lookup is kept as rows, the second is gathered.
+one two; if the gradient of the lookup is kept as rows, the second is gathered, as long as rows are less.
 """
 
 from io import BytesIO
@@ -15,13 +15,14 @@ from pathlib import Path
 
 import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.ticker import FormatStrFormatter, LogLocator, NullFormatter
 from scipy.optimize import nnls
 
 from keras_tying.files import write_atomically
 
 BYTES = 4
-ROW_OF_A_WORKER = 20 * 20, 200
-"""Words of a batch, and width: what is gathered."""
+WORDS_OF_A_WORKER, WIDTH = 20 * 20, 200
+"""Of a batch, and of their embedding."""
 MANY = 2 ** np.arange(11)
 GIGABIT = 1e9 / 8
 CLUSTER = {"latency": 50e-6, "bandwidth": 10 * GIGABIT}
@@ -53,9 +54,9 @@ def gather(workers: int, size: float, arrays: int) -> tuple[float, float]:
 
 def traffic(variant: str, workers: int, parameters: list[int]) -> tuple[float, float]:
     """Transfers and bytes sent by a worker for a step; the first of the parameters is the input embedding."""
-    if variant != "untied, rows":
+    words, width = WORDS_OF_A_WORKER, WIDTH
+    if variant != "untied, rows" or workers * words >= 2 * parameters[0] / width:
         return sum_over(workers, BYTES * sum(parameters), len(parameters))
-    words, width = ROW_OF_A_WORKER
     parts = (
         sum_over(workers, BYTES * sum(parameters[1:]), len(parameters) - 1),
         gather(workers, BYTES * words * (width + 1), 2),
@@ -99,14 +100,18 @@ def draw(results: dict, path: Path) -> None:
         there.plot(MANY, predicted, color=colour, label=variant)
         there.plot(*crossing(MANY, predicted, 2 * compute), "x", color=colour)
         needed.plot(MANY[1:], break_even(variant, compute, parameters), color=colour, label=variant)
-    here.set(title="workers of this machine: measured (dots), predicted", ylabel="seconds a step", xscale="log")
-    here.set_xticks([1, 2, 4], ["1", "2", "4"])
+    here.set(title="workers of one machine: measured (dots), predicted", ylabel="seconds a step")
     here.set_ylim(bottom=0)
-    there.set(title="machines, 10 Gbit/s, 50 µs; x: half of it is waiting", ylabel="seconds a step", xscale="log")
-    needed.set(title="at which telling takes as long as computing", ylabel="Gbit/s", xscale="log", yscale="log")
+    there.set(title="machines, 10 Gbit/s, 50 µs; x: half of it is waiting", ylabel="seconds a step")
+    needed.set(title="break-even: waiting takes as long as computing", ylabel="Gbit/s", yscale="log")
     for axes in (here, there, needed):
         axes.set_xlabel("workers")
+        axes.set_xscale("log", base=2)
+        axes.xaxis.set_major_formatter(FormatStrFormatter("%d"))
         axes.title.set_fontsize(10)
+    needed.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    needed.yaxis.set_major_formatter(FormatStrFormatter("%g"))
+    needed.yaxis.set_minor_formatter(NullFormatter())
     here.legend(frameon=False)
     content = BytesIO()
     figure.savefig(content, format="png", dpi=90)
