@@ -24,14 +24,14 @@ WORKERS = 1, 2, 4
 VARIANTS = "tied", "untied", "untied, rows"
 ROWS, STEPS, VOCABULARY, UNITS = 20, 20, 10_000, 200
 """Of each worker; the size is that of `ptb_small`."""
-STEPS_MEASURED, STEPS_BEFORE = 60, 20
+STEPS_BEFORE, STEPS_OF_A_TURN, TURNS = 20, 40, 5
 SIZES = tuple(2**power for power in (10, 18, 20, 22, 24))
 """Bytes that are added up over workers, to measure what the network does."""
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=3, help="each figure is the median of so many")
+    parser.add_argument("--rounds", type=int, default=1, help="of workers that take five turns each")
     parser.add_argument("--work", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.work:
@@ -108,20 +108,23 @@ def steps_of(distribution: Distribution, kind: str) -> dict:
         model = kt.models.LanguageModel(VOCABULARY, UNITS, tied=kind.startswith("tied"))
         model.carry_state(batch)
         model.compile(kt.optimizers.ClippedSGD(), steps_per_execution=STEPS_BEFORE)
-    ids = np.random.default_rng(0).integers(0, VOCABULARY, (2, STEPS_MEASURED * batch, STEPS), np.int32)
+    ids = np.random.default_rng(0).integers(0, VOCABULARY, (2, STEPS_OF_A_TURN * batch, STEPS), np.int32)
 
     def train(steps: int) -> None:
         model.fit(*ids[:, : steps * batch], batch_size=batch, shuffle=False, verbose=0)
 
     train(STEPS_BEFORE)
-    distribution.meet()
-    sent, started = bytes_sent(), time.perf_counter()
-    train(STEPS_MEASURED)
-    seconds = time.perf_counter() - started
-    distribution.meet()
+    seconds, sent = [], []
+    for _ in range(TURNS):
+        distribution.meet()
+        before, started = bytes_sent(), time.perf_counter()
+        train(STEPS_OF_A_TURN)
+        seconds.append((time.perf_counter() - started) / STEPS_OF_A_TURN)
+        distribution.meet()
+        sent.append((bytes_sent() - before) / STEPS_OF_A_TURN / distribution.workers)
     return {
-        "seconds": seconds / STEPS_MEASURED,
-        "bytes": (bytes_sent() - sent) / STEPS_MEASURED / distribution.workers,
+        "seconds": float(np.median(seconds)),
+        "bytes": float(np.median(sent)),
         "parameters": [int(np.prod(variable.shape)) for variable in model.trainable_variables],
     }
 

@@ -17,6 +17,7 @@ class Blocks(keras.utils.PyDataset):
     batch_size: int
     epoch = 0
     first_batch = 0
+    whole_epochs = None  # what `feed` has made of them
 
     def __getitem__(self, index):
         return keras.tree.map_structure(lambda stacked: stacked[0], self.block(index, 1))

@@ -10,7 +10,15 @@ BATCHES_PER_BLOCK = 50
 
 
 def feed(model, batches):
-    """Arguments of `fit`: see the portable one."""
+    """Arguments of `fit`: see the portable one. Whole epochs are read from one and the same dataset."""
+    if batches.first_batch:
+        return _arguments(model, batches)
+    if batches.whole_epochs is None:
+        batches.whole_epochs = _arguments(model, batches)
+    return batches.whole_epochs
+
+
+def _arguments(model, batches):
     rows_of = _of_one_shape(model, batches) if isinstance(batches, Blocks) else _of_any_shape(batches)
     replicas = replicas_of(model)
 

@@ -22,6 +22,8 @@ class TranslationBatches(keras.utils.PyDataset):
         replicas: Of the model, each of which gets as many rows of a batch.
     """
 
+    whole_epochs = None  # what `feed` has made of them
+
     def __init__(self, batches: PairBatches, replicas: int = 1):
         super().__init__()
         self.batches = batches
