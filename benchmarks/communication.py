@@ -22,16 +22,18 @@ from keras_tying.training import Distribution, environment, open_distribution
 
 WORKERS = 1, 2, 4
 VARIANTS = "tied", "untied", "untied, rows"
+ALONE = {"tied": "tied, alone", "untied": "untied, alone", "untied, rows": "untied, alone"}
+"""The same steps of as many workers at the same time, which tell each other nothing: then there are no rows to tell."""
 ROWS, STEPS, VOCABULARY, UNITS = 20, 20, 10_000, 200
 """Of each worker; the size is that of `ptb_small`."""
-STEPS_BEFORE, STEPS_OF_A_TURN, TURNS = 20, 40, 5
+STEPS_BEFORE, STEPS_OF_A_TURN, TURNS = 20, 20, 4
 SIZES = tuple(2**power for power in (10, 18, 20, 22, 24))
 """Bytes that are added up over workers, to measure what the network does."""
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=1, help="of workers that take five turns each")
+    parser.add_argument("--rounds", type=int, default=1, help="of workers that take four turns each")
     parser.add_argument("--work", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.work:
@@ -39,10 +41,10 @@ def main() -> None:
     measured: dict[int, dict[str, list]] = {workers: {} for workers in WORKERS}
     for _ in range(arguments.rounds):
         for workers in WORKERS:
-            for kind in (*VARIANTS, *(f"{variant}, each alone" for variant in VARIANTS), "sums"):
-                if workers > 1 or kind in VARIANTS:
-                    measured[workers].setdefault(kind, []).append(run(workers, kind))
-                    print(workers, kind, measured[workers][kind][-1], flush=True)
+            together = (*VARIANTS, "sums") if workers > 1 else ()
+            for kind in (*dict.fromkeys(ALONE.values()), *together):
+                measured[workers].setdefault(kind, []).append(run(workers, kind))
+                print(workers, kind, measured[workers][kind][-1], flush=True)
     results = {
         **environment(),
         "command": f"python -m benchmarks.communication --rounds {arguments.rounds}",
@@ -63,14 +65,14 @@ def summarised(measured: dict[int, dict[str, list]]) -> dict:
     steps: dict[str, dict] = {}
     for variant in VARIANTS:
         for workers in WORKERS:
-            runs = measured[workers][variant]
-            alone = measured[workers].get(f"{variant}, each alone", runs)
+            alone = measured[workers][ALONE[variant]]
+            runs = measured[workers].get(variant, alone)
             row = {
                 "bytes_sent_a_step": round(float(np.median([run["bytes"] for run in runs]))),
                 "seconds_a_step": round(float(np.median([run["seconds"] for run in runs])), 4),
-                "seconds_a_step_each_alone": round(float(np.median([run["seconds"] for run in alone])), 4),
+                "seconds_a_step_alone": round(float(np.median([run["seconds"] for run in alone])), 4),
             }
-            predicted = predict(variant, workers, row["seconds_a_step_each_alone"], network, runs[0]["parameters"])
+            predicted = predict(variant, workers, row["seconds_a_step_alone"], network, runs[0]["parameters"])
             steps.setdefault(variant, {})[workers] = {**row, **predicted}
     return {"network": network, "steps_of": steps}
 
@@ -101,8 +103,8 @@ def steps_of(distribution: Distribution, kind: str) -> dict:
     import keras_tying as kt
     from keras_tying.layers import lookup_tensorflow
 
-    lookup_tensorflow.rows_are_less = lambda ids, vocabulary_size: "rows" in kind
-    shared = distribution if not kind.endswith("each alone") else Distribution()
+    lookup_tensorflow.rows_are_less = lambda ids, vocabulary_size: kind.endswith("rows")
+    shared = distribution if not kind.endswith("alone") else Distribution()
     batch = ROWS * shared.replicas
     with shared.scope():
         model = kt.models.LanguageModel(VOCABULARY, UNITS, tied=kind.startswith("tied"))

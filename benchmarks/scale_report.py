@@ -22,15 +22,16 @@ def sections(results: Path) -> dict[str, list[str]]:
 
 def communication(measured: dict) -> list[str]:
     lines = [
-        "| | workers | MB a worker sends a step | predicted | seconds a step | predicted |",
-        "|---|--:|--:|--:|--:|--:|",
+        "| | workers | MB a worker sends a step | predicted | seconds a step | predicted | with nothing to tell |",
+        "|---|--:|--:|--:|--:|--:|--:|",
     ]
     for variant, rows in measured["steps_of"].items():
         for workers, row in rows.items():
             lines.append(
                 f"| {variant} | {workers} | {row['bytes_sent_a_step'] / MEGABYTE:.2f} "
                 f"| {row['predicted_bytes_sent_a_step'] / MEGABYTE:.2f} "
-                f"| {row['seconds_a_step']:.3f} | {row['predicted_seconds_a_step']:.3f} |"
+                f"| {row['seconds_a_step']:.3f} | {row['predicted_seconds_a_step']:.3f} "
+                f"| {row['seconds_a_step_alone']:.3f} |"
             )
     network = measured["network"]
     lines += [
@@ -76,8 +77,8 @@ def soak(measured: dict) -> list[str]:
         *lines,
         "",
         f"Weights and optimizer at the end, bit for bit: {same[measured['same_weights']]}. Validation perplexities of "
-        f"all epochs: {same[measured['same_validation_perplexities']]}. Training perplexities differ by {difference:.0e} of "
-        "themselves at most: their sums are rounded where a run goes on.",
+        f"all epochs: {same[measured['same_validation_perplexities']]}. Training perplexities: equal to "
+        f"{difference:.0e} of them, since their sums are rounded where a run goes on.",
         "",
         *_made_by(measured),
     ]
