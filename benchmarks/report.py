@@ -5,7 +5,6 @@ repository's README, and those of docs/distributed.md.
 """
 
 import json
-from io import BytesIO
 from itertools import zip_longest
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from matplotlib.figure import Figure
 from benchmarks import scale_report
 from benchmarks.run import PARTS, RESULTS
 from keras_tying.files import write_atomically
+from keras_tying.study.plots import write_png
 from keras_tying.zoo.cards import NOT_MEASURED, between_marks
 
 START, END = "<!-- speed, made by `python -m benchmarks.report` -->", "<!-- end of speed -->"
@@ -138,9 +138,7 @@ def draw(found: dict[str, dict], path: Path) -> None:
         axes.set_title(part.replace("_", " "), fontsize=10)
     figure.legend(legend.values(), legend.keys(), loc="outside lower center", ncols=len(legend), frameon=False)
     figure.supylabel("times as fast")
-    content = BytesIO()
-    figure.savefig(content, format="png", dpi=90)
-    write_atomically(path, content.getvalue())
+    write_png(figure, path, dpi=90)
 
 
 if __name__ == "__main__":

@@ -18,7 +18,6 @@ import sys
 import tempfile
 import threading
 import time
-from io import BytesIO
 from pathlib import Path
 
 import psutil
@@ -26,6 +25,7 @@ from matplotlib.figure import Figure
 
 from benchmarks.run import RESULTS
 from keras_tying.files import write_atomically
+from keras_tying.study.plots import write_png
 from keras_tying.training import environment
 from keras_tying.training.checkpoints import CheckpointStore
 
@@ -159,9 +159,7 @@ def draw(results: dict, path: Path) -> None:
         axes.set_ylim(bottom=0)
     axes.set_xlabel("minutes; dotted: a worker is killed (black) or asked to stop (gray)")
     axes.legend(frameon=False)
-    content = BytesIO()
-    figure.savefig(content, format="png", dpi=100)
-    write_atomically(path, content.getvalue())
+    write_png(figure, path, dpi=100)
 
 
 if __name__ == "__main__":

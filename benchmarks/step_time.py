@@ -9,7 +9,6 @@ array; to gather rows of `R` bytes, `(W - 1) * R` in `W - 1`. A tied model has o
 one two; if the gradient of the lookup is kept as rows, the second is gathered, as long as rows are less.
 """
 
-from io import BytesIO
 from itertools import pairwise
 from pathlib import Path
 
@@ -18,7 +17,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FormatStrFormatter, LogLocator, NullFormatter
 from scipy.optimize import nnls
 
-from keras_tying.files import write_atomically
+from keras_tying.study.plots import write_png
 
 BYTES = 4
 WORDS_OF_A_WORKER, WIDTH = 20 * 20, 200
@@ -113,9 +112,7 @@ def draw(results: dict, path: Path) -> None:
     needed.yaxis.set_major_formatter(FormatStrFormatter("%g"))
     needed.yaxis.set_minor_formatter(NullFormatter())
     here.legend(frameon=False)
-    content = BytesIO()
-    figure.savefig(content, format="png", dpi=90)
-    write_atomically(path, content.getvalue())
+    write_png(figure, path, dpi=90)
 
 
 def crossing(xs: np.ndarray, ys: list[float], level: float) -> tuple[list[float], list[float]]:

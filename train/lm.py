@@ -81,7 +81,7 @@ def started(arguments: argparse.Namespace, folder: Path) -> tuple[Run, recipes.R
     )
     corpus = open_corpus(settings)
     vocabulary = corpus.vocabulary(recipe.data.vocabulary_size, recipe.data.minimum_count)
-    recipe.data.check_vocabulary(corpus.name, len(vocabulary))
+    recipe.data.check_vocabulary(len(vocabulary))
     settings = settings.model_copy(update={"vocabulary_sha256": vocabulary.sha256})
     run = Run.create(folder, dump_table(settings))
     vocabulary.save(run.vocabulary)
@@ -99,6 +99,9 @@ def with_overrides(recipe: recipes.Recipe, arguments: argparse.Namespace) -> rec
         changes["optimisation"] = recipe.optimisation.model_copy(update={"epochs": arguments.epochs})
     if given_files(arguments):
         changes["data"] = recipe.data.model_copy(update={"corpus": "files"})
+    elif arguments.prepared:
+        corpus = data.PreparedCorpus(arguments.prepared).name
+        changes["data"] = recipe.data.model_copy(update={"corpus": corpus})
     return recipe.model_copy(update=changes)
 
 

@@ -133,6 +133,11 @@ def with_overrides(recipe: TranslationRecipe, arguments: argparse.Namespace) -> 
         changes["model"] = recipe.model.model_copy(update={"arguments": own})
     if given_files(arguments):
         changes["data"] = recipe.data.model_copy(update={"corpus": "files"})
+    elif arguments.prepared:
+        corpus = data.PreparedPairs(arguments.prepared).name
+        if corpus == "files":
+            raise ValueError("Pairs prepared from files need --valid and --test, text to measure on.")
+        changes["data"] = recipe.data.model_copy(update={"corpus": corpus})
     return recipe.model_copy(update=changes)
 
 
@@ -147,12 +152,7 @@ def given_files(arguments: argparse.Namespace) -> dict[str, list[list[str]]] | N
         return None
     if not all((*sides, arguments.valid, arguments.test)):
         raise ValueError("A text of one's own needs --source, --target, --valid and --test. See --help.")
-    if len(sides[0]) != len(sides[1]):
-        raise ValueError(
-            "--source and --target need as many files each, one the translation of the other. "
-            f"Received: {len(sides[0])} and {len(sides[1])}"
-        )
-    splits = dict(zip(data.SPLITS, (list(zip(*sides, strict=True)), [arguments.valid], [arguments.test]), strict=True))
+    splits = dict(zip(data.SPLITS, (data.side_by_side(*sides), [arguments.valid], [arguments.test]), strict=True))
     return {split: [[str(file.resolve()) for file in pair] for pair in pairs] for split, pairs in splits.items()}
 
 
@@ -222,7 +222,7 @@ def train(run: Run, settings: TranslationRunSettings, arguments: argparse.Namesp
     with distribution.scope():
         model = build_model(recipe, subwords)
     if distribution.is_chief:
-        print_head(run, recipe, model, subwords, pairs)
+        print_head(run, settings, model, subwords, pairs)
     progress = train_translator(
         model,
         pairs["train"],
@@ -365,21 +365,29 @@ def record(
     }
 
 
+def languages_of(pairs: data.SentencePairs) -> str:
+    """Whose subwords are whose, in words."""
+    shared = pairs.overlap()
+    return (
+        f"in the training text {shared['only_source']:,} of the source alone, "
+        f"{shared['only_target']:,} of the target alone, {shared['both']:,} of both"
+    )
+
+
 def print_head(
     run: Run,
-    recipe: TranslationRecipe,
+    settings: TranslationRunSettings,
     model: keras.Model,
     subwords: data.Subwords,
     pairs: dict[str, data.SentencePairs],
 ) -> None:
-    untied = build_model(recipe, subwords, tying="none").count_params()
-    shared = pairs["train"].overlap()
+    untied = build_model(settings.recipe, subwords, tying="none").count_params()
+    shared = "" if settings.prepared else f"; {languages_of(pairs['train'])}"  # which reads all of the text
     print(
-        f"{recipe.title}\n"
+        f"{settings.recipe.title}\n"
         f"run         {run.folder}\n"
         f"parameters  {model.count_params():,} (untied: {untied:,})\n"
-        f"vocabulary  {len(subwords):,} subwords; in the training text {shared['only_source']:,} of the source alone, "
-        f"{shared['only_target']:,} of the target alone, {shared['both']:,} of both\n"
+        f"vocabulary  {len(subwords):,} subwords{shared}\n"
         + "".join(
             f"{split:10}  {len(each):,} pairs, {each.source_tokens:,} source and {each.target_tokens:,} target "
             f"subwords; left out: {each.skipped} empty, {each.too_long} too long\n"

@@ -11,6 +11,7 @@ Stopped at any moment, the same command goes on after the last whole file. Then:
 """
 
 import argparse
+import dataclasses
 import os
 import sys
 from collections.abc import Callable
@@ -73,10 +74,8 @@ def parse_arguments() -> argparse.Namespace:
 def prepare_text(arguments: argparse.Namespace) -> int:
     files = {split: getattr(arguments, f"{split}_file") for split in data.SPLITS}
     given = {split: paths for split, paths in files.items() if paths}
-    if given:
-        corpus = data.Corpus("files", given, arguments.tokenization or "spaces")
-    else:
-        corpus = data.load_corpus(arguments.corpus, arguments.data_dir)
+    corpus = data.Corpus("files", given) if given else data.load_corpus(arguments.corpus, arguments.data_dir)
+    corpus = dataclasses.replace(corpus, tokenization=arguments.tokenization or corpus.tokenization)
     with Progress() as progress:
         prepared = data.prepare_text(
             arguments.folder,
@@ -93,13 +92,8 @@ def prepare_text(arguments: argparse.Namespace) -> int:
 
 def prepare_pairs(arguments: argparse.Namespace) -> int:
     if arguments.source or arguments.target:
-        sides = arguments.source or [], arguments.target or []
-        if len(sides[0]) != len(sides[1]):
-            raise ValueError(
-                "--source and --target need as many files each, one the translation of the other. "
-                f"Received: {len(sides[0])} and {len(sides[1])}"
-            )
-        corpus = data.parallel_files({"train": list(zip(*sides, strict=True))})
+        pairs = data.side_by_side(arguments.source or [], arguments.target or [])
+        corpus = data.parallel_files({"train": pairs})
     else:
         corpus = data.load_parallel(arguments.corpus, *arguments.languages, arguments.data_dir)
     with Progress() as progress:

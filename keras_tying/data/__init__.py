@@ -7,7 +7,7 @@ from keras_tying.data.bitext import Bitext
 from keras_tying.data.corpora import SPLITS, Corpus, load_corpus, load_files
 from keras_tying.data.joint_samples import JointSamples
 from keras_tying.data.pair_batches import PairBatches
-from keras_tying.data.parallel import ParallelCorpus, load_parallel, parallel_files
+from keras_tying.data.parallel import ParallelCorpus, load_parallel, parallel_files, side_by_side
 from keras_tying.data.prepared.pairs import PreparedPairs, prepare_pairs
 from keras_tying.data.prepared.text import PreparedCorpus, PreparedText, prepare_text
 from keras_tying.data.sentence_pairs import SentencePairs, filled_up
@@ -50,6 +50,7 @@ __all__ = [
     "read_lines",
     "save_word_vectors",
     "sentences_of",
+    "side_by_side",
     "tokenize",
     "vectors_for",
     "windows",

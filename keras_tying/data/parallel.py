@@ -77,6 +77,20 @@ def parallel_files(files: Mapping[str, Sequence[tuple[str | Path, str | Path]]])
     )
 
 
+def side_by_side(sources: Sequence[Path], targets: Sequence[Path]) -> list[tuple[Path, Path]]:
+    """Files of source sentences, each with the file of their translations.
+
+    Raises:
+        ValueError: If there are not as many of each.
+    """
+    if len(sources) != len(targets):
+        raise ValueError(
+            "--source and --target need as many files each, one the translation of the other. "
+            f"Received: {len(sources)} and {len(targets)}"
+        )
+    return list(zip(sources, targets, strict=True))
+
+
 def _embedded(source: str, target: str, data_dir: Path | None) -> ParallelCorpus:
     return ParallelCorpus("embedded", phrase_pairs(source, target))
 

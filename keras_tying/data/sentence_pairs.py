@@ -67,6 +67,7 @@ class SentencePairs:
 
     def __init__(self, shards: Shards):
         self.shards = shards
+        self._temporary: tempfile.TemporaryDirectory | None = None  # removed with this object
         self.skipped, self.too_long = shards.total("skipped"), shards.total("too_long")
         self.source_tokens, self.target_tokens = shards.total("source_tokens"), shards.total("target_tokens")
         self.starts = np.cumsum([0, *(shard.totals["pairs"] for shard in shards.shards)])
@@ -95,7 +96,7 @@ class SentencePairs:
         encode = PairEncoder(source, target, longest)
         shards = [write_piece(Path(folder.name), i, piece, encode) for i, piece in enumerate(pieces(pairs))]
         stored = cls(Shards(Path(folder.name), shards))
-        stored._folder = folder  # type: ignore[attr-defined]  # removed with this object
+        stored._temporary = folder
         return stored
 
     def __len__(self) -> int:

@@ -5,4 +5,4 @@ import keras
 if keras.backend.backend() == "tensorflow":
     from keras_tying.models.replicated_tensorflow import ReplicatedModel
 else:
-    ReplicatedModel = keras.Model  # type: ignore[misc]
+    ReplicatedModel = keras.Model  # type: ignore[misc]  # the name stands for one of two classes

@@ -2,14 +2,12 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 from matplotlib.figure import Figure
 
-from keras_tying.files import write_atomically
-from keras_tying.study.plots import COLOURS
+from keras_tying.study.plots import COLOURS, write_png
 from keras_tying.training import Run
 
 
@@ -59,7 +57,7 @@ def draw_validation(histories: Mapping[str, Sequence[Mapping[str, float]]], path
     axes.set_xlabel("epoch")
     axes.set_ylabel("validation perplexity")
     axes.legend(fontsize=9, title="lowest", title_fontsize=9)
-    _write(figure, path)
+    write_png(figure, path)
 
 
 def draw_subspace_distances(results: Mapping[str, Any], path: Path) -> None:
@@ -86,10 +84,4 @@ def draw_subspace_distances(results: Mapping[str, Any], path: Path) -> None:
         axes.set_title(f"{fixed} = {sweep[fixed]:g}", fontsize=10)
         axes.set_ylim(0, 1.03)
     figure.axes[0].set_ylabel("subspace distance")
-    _write(figure, path)
-
-
-def _write(figure: Figure, path: Path) -> None:
-    content = BytesIO()
-    figure.savefig(content, format="png", dpi=80)
-    write_atomically(path, content.getvalue())
+    write_png(figure, path)

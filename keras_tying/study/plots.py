@@ -36,10 +36,10 @@ def draw(
     return [write_png(figure, path.with_name(f"{path.name}_{name}.png")) for name, figure in figures.items()]
 
 
-def write_png(figure: Figure, path: Path) -> Path:
+def write_png(figure: Figure, path: Path, dpi: int = 80) -> Path:
     """Writes a figure whole; returns its path."""
     content = BytesIO()
-    figure.savefig(content, format="png", dpi=80)
+    figure.savefig(content, format="png", dpi=dpi)
     write_atomically(path, content.getvalue())
     return path
 

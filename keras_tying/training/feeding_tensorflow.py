@@ -4,7 +4,7 @@ import keras
 import tensorflow as tf
 
 from keras_tying.replicas_tensorflow import part_of, replicas_of
-from keras_tying.training.blocks import Blocks
+from keras_tying.training.batches import Blocks
 
 BATCHES_PER_BLOCK = 50
 

@@ -4,7 +4,7 @@ import keras
 import numpy as np
 
 from keras_tying.data import JointSamples
-from keras_tying.training.blocks import Blocks
+from keras_tying.training.batches import Blocks
 
 
 class JointBatches(Blocks):

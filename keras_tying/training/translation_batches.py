@@ -6,6 +6,7 @@ import keras
 
 from keras_tying.data import PairBatches
 from keras_tying.training import fitting
+from keras_tying.training.batches import EpochBatches
 
 ANY_SHAPE = keras.backend.backend() == "tensorflow"
 """Whether one compiled function takes batches of any shape."""
@@ -14,15 +15,13 @@ SHAPES_OF = 1 if ANY_SHAPE else 8
 STEPS_PER_CALL = fitting.STEPS_PER_CALL if ANY_SHAPE else 1
 
 
-class TranslationBatches(keras.utils.PyDataset):
+class TranslationBatches(EpochBatches):
     """Batches of an epoch, in the order `PairBatches` gives them.
 
     Args:
         batches: The text.
         replicas: Of the model, each of which gets as many rows of a batch.
     """
-
-    whole_epochs = None  # what `feed` has made of them
 
     def __init__(self, batches: PairBatches, replicas: int = 1):
         super().__init__()
@@ -42,6 +41,5 @@ class TranslationBatches(keras.utils.PyDataset):
         return self.batches.pairs.batch(chosen, SHAPES_OF, self.multiple_rows, part=(replica, replicas))
 
     def begin(self, epoch: int, first_batch: int = 0) -> None:
-        """Goes to a batch of an epoch, counted from 0, as if those before had been seen."""
-        self.epoch, self.first_batch = epoch, first_batch
+        super().begin(epoch, first_batch)
         self._order = self.batches.order(epoch)

@@ -3,7 +3,7 @@
 import numpy as np
 
 from keras_tying.data import Windows
-from keras_tying.training.blocks import Blocks
+from keras_tying.training.batches import Blocks
 
 
 class WindowBatches(Blocks):

@@ -26,9 +26,9 @@ class Data(Table):
     minimum_count: int = Field(default=1, ge=1)
     """Words seen less often in training become `<unk>`."""
 
-    def check_vocabulary(self, corpus: str, words: int) -> None:
-        """Raises ValueError if the recipe's corpus did not give as many words as it is made for."""
-        if corpus == self.corpus != "files" and self.vocabulary_size is not None and words != self.vocabulary_size:
+    def check_vocabulary(self, words: int) -> None:
+        """Raises ValueError if a named corpus did not give as many words as the recipe is made for."""
+        if self.corpus != "files" and self.vocabulary_size is not None and words != self.vocabulary_size:
             raise ValueError(
                 f"The recipe is made for {self.vocabulary_size:,} words of the corpus {self.corpus!r}. "
                 f"Received: a corpus of {words:,}. Check the data folder, or change data.vocabulary_size."

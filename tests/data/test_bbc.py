@@ -48,8 +48,8 @@ def test_wikitext_is_unpacked_from_its_archive(tmp_path, monkeypatch):
 
 def test_a_corpus_of_other_words_than_the_recipe_is_made_for_is_refused():
     recipe_data = Data(corpus="wikitext-2", vocabulary_size=33_278)
-    recipe_data.check_vocabulary("wikitext-2", 33_278)
+    recipe_data.check_vocabulary(33_278)
     with pytest.raises(
         ValueError, match=r"made for 33,278 words of the corpus 'wikitext-2'. Received: a corpus of 10,000"
     ):
-        recipe_data.check_vocabulary("wikitext-2", 10_000)
+        recipe_data.check_vocabulary(10_000)
