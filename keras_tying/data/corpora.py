@@ -9,6 +9,7 @@ import numpy as np
 from keras_tying.data.bbc import bbc_news
 from keras_tying.data.downloads import find_file, unpack
 from keras_tying.data.embedded import python_reference
+from keras_tying.data.imdb import imdb_reviews
 from keras_tying.data.text import check_tokenization, read_lines, tokens
 from keras_tying.data.vocabulary import Vocabulary
 
@@ -29,6 +30,9 @@ WIKITEXT2_SHA256 = "92675f1d63015c1c8b51f1656a52d5bdbc33aafa60cc47a218a66e7ee817
 
 BBC_ADDRESS = "http://mlg.ucd.ie/files/datasets/"
 BBC_SHA256 = "3b63088333102316c4780aff395f5eebd3cebfdb117691af7e8380905ccff8bd"
+
+IMDB_ADDRESS = "http://ai.stanford.edu/~amaas/data/sentiment/"
+IMDB_SHA256 = "c40f74a18d3b61f90feba1e17730e0d38e8b97c05fde7008942e91923d1658fe"
 
 
 @dataclass(frozen=True)
@@ -71,7 +75,8 @@ def load_corpus(name: str, data_dir: str | Path | None = None) -> Corpus:
         name: `"embedded"`, the reference of the Python language that comes with Python, or `"ptb"`,
             the Penn Treebank as processed by Mikolov, or `"wikitext-2"`, Wikipedia articles of 33,278 word
             types as prepared by Merity et al., or `"bbc"`, news articles whose split `bbc_news` tells, or
-            `"text8"`, the start of an English Wikipedia as cleaned by Mahoney, which is all `train`.
+            `"imdb"`, movie reviews whose split `imdb_reviews` tells, or `"text8"`, the start of an English
+            Wikipedia as cleaned by Mahoney, which is all `train`.
         data_dir: Folder that holds the corpus's files. Default: they are downloaded and their
             SHA-256 is checked.
 
@@ -120,10 +125,16 @@ def _bbc(data_dir: Path | None) -> Corpus:
     return Corpus("bbc", bbc_news(archive), tokenization="plain")
 
 
+def _imdb(data_dir: Path | None) -> Corpus:
+    archive = find_file("aclImdb_v1.tar.gz", IMDB_SHA256, IMDB_ADDRESS, "imdb", data_dir)
+    return Corpus("imdb", imdb_reviews(archive), tokenization="plain")
+
+
 CORPORA: dict[str, Callable[[Path | None], Corpus]] = {
     "embedded": _embedded,
     "ptb": _ptb,
     "wikitext-2": _wikitext2,
     "bbc": _bbc,
+    "imdb": _imdb,
     "text8": _text8,
 }

@@ -1,7 +1,13 @@
 """Files that are fetched once, checked and kept."""
 
+import shutil
+import tarfile
+import tempfile
 import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
 import pooch
 
@@ -45,10 +51,34 @@ def find_file(name: str, sha256: str, address: str, folder: str, data_dir: Path 
 
 
 def unpack(archive: Path, member: str, folder: str) -> Path:
-    """A file of a zip archive, unpacked into the cache's `folder` the first time."""
-    unpacked = Path(pooch.os_cache("keras_tying")) / folder
-    kept = unpacked / member
-    with zipfile.ZipFile(archive) as files:
-        if not kept.is_file() or kept.stat().st_size != files.getinfo(member).file_size:
-            files.extract(member, unpacked)
+    """A file of a zip or tar archive, unpacked into the cache's `folder` the first time.
+
+    Raises:
+        ValueError: If the archive has no such file.
+    """
+    kept = Path(pooch.os_cache("keras_tying")) / folder / member
+    if not kept.is_file():
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=kept.parent) as unfinished:
+            part = Path(unfinished) / kept.name
+            with _member(archive, member) as content, part.open("wb") as file:
+                shutil.copyfileobj(content, file)
+            part.replace(kept)
     return kept
+
+
+@contextmanager
+def _member(archive: Path, member: str) -> Iterator[IO[bytes]]:
+    """A file of an archive, to be read."""
+    try:
+        if archive.suffix == ".zip":
+            with zipfile.ZipFile(archive) as zipped, zipped.open(member) as content:
+                yield content
+        else:
+            with tarfile.open(archive) as files:
+                found = files.extractfile(member)
+                if found is None:  # a folder
+                    raise KeyError(member)
+                yield found
+    except KeyError:
+        raise ValueError(f"The archive {archive} has no file {member}.") from None

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from pathlib import Path
 
@@ -9,6 +10,7 @@ from keras_tying.data.bitext import Bitext
 from keras_tying.data.corpora import SPLITS
 from keras_tying.data.downloads import find_file
 from keras_tying.data.phrases import phrase_pairs
+from keras_tying.data.wmt import given_files, published_files
 
 MULTI30K_ADDRESS = "https://raw.githubusercontent.com/multi30k/dataset/master/data/task1/raw/"
 MULTI30K_SHA256 = {
@@ -22,7 +24,6 @@ MULTI30K_SHA256 = {
     "test_2016_flickr.de.gz": "9204244e408ccb38d2a55cfcd344df15005fc42a07a6e55ca6c52b6ababb8cc8",
     "test_2016_flickr.fr.gz": "6d326e188d259fb1d04ac19eae3af956559b3a0b93d7635e56c90987c40c8b90",
 }
-WMT_TESTS = {"wmt14": {"test": "newstest2014"}, "wmt15": {"test": "newstest2014", "test_2015": "newstest2015"}}
 MULTI30K_FILES = dict(zip(SPLITS, ("train", "val", "test_2016_flickr"), strict=True))
 
 
@@ -53,7 +54,9 @@ def load_parallel(
         name: `"embedded"`, phrases from CLDR in any two of its languages, or `"multi30k"`, descriptions
             of pictures in English, German and French (task 1, tested on `test_2016_flickr`), or
             `"wmt14"` or `"wmt15"`, news, validated on newstest2013 and tested on 2014, the second on
-            2015 as well. These two are not downloaded: `data_dir` must hold them, see the error.
+            2015 as well. Downloaded, these two have all parallel text of the year's task; text chosen from
+            it, as the published models had, is read from a `data_dir` with `train.en`, `newstest2013.en`
+            and so on, gzipped or not.
         source: Language to translate from.
         target: Language to translate into.
         data_dir: Folder that holds the corpus's files. Default: they are downloaded and their
@@ -70,11 +73,9 @@ def load_parallel(
     return PARALLEL_CORPORA[name](source, target, None if data_dir is None else Path(data_dir))
 
 
-def parallel_files(files: Mapping[str, Sequence[tuple[str | Path, str | Path]]]) -> ParallelCorpus:
+def parallel_files(files: Mapping[str, Sequence[tuple[str | Path, str | Path]]], name: str = "files") -> ParallelCorpus:
     """A corpus from UTF-8 files, a sentence a line: for each split one or several pairs of them."""
-    return ParallelCorpus(
-        "files", {split: [Bitext(Path(s), Path(t)) for s, t in pairs] for split, pairs in files.items()}
-    )
+    return ParallelCorpus(name, {split: [Bitext(Path(s), Path(t)) for s, t in pairs] for split, pairs in files.items()})
 
 
 def side_by_side(sources: Sequence[Path], targets: Sequence[Path]) -> list[tuple[Path, Path]]:
@@ -107,33 +108,14 @@ def _multi30k(source: str, target: str, data_dir: Path | None) -> ParallelCorpus
     )
 
 
-def _wmt(year: str) -> Callable[[str, str, Path | None], ParallelCorpus]:
-    def load(source: str, target: str, data_dir: Path | None) -> ParallelCorpus:
-        parts = {"train": "train", "valid": "newstest2013", **WMT_TESTS[year]}
-        expected = ", ".join(f"{part}.{source} and {part}.{target}" for part in parts.values())
-        if data_dir is None:
-            raise ValueError(
-                f"{year} is not downloaded here. Put its text, a sentence a line, gzipped or not, into a folder as "
-                f"{expected} and give that as the data folder."
-            )
-
-        def find(part: str, language: str) -> Path:
-            found = [data_dir / f"{part}.{language}{ending}" for ending in ("", ".gz")]
-            for path in found:
-                if path.is_file():
-                    return path
-            raise FileNotFoundError(f"There is no file {found[0]}, or {found[1].name}. Expected {expected}.")
-
-        return ParallelCorpus(
-            year, {split: [Bitext(find(part, source), find(part, target))] for split, part in parts.items()}
-        )
-
-    return load
+def _wmt(year: str, source: str, target: str, data_dir: Path | None) -> ParallelCorpus:
+    files = published_files(year, source, target) if data_dir is None else given_files(year, source, target, data_dir)
+    return parallel_files(files, name=year)
 
 
 PARALLEL_CORPORA: dict[str, Callable[[str, str, Path | None], ParallelCorpus]] = {
     "embedded": _embedded,
     "multi30k": _multi30k,
-    "wmt14": _wmt("wmt14"),
-    "wmt15": _wmt("wmt15"),
+    "wmt14": partial(_wmt, "wmt14"),
+    "wmt15": partial(_wmt, "wmt15"),
 }

@@ -1,31 +1,22 @@
 """Downloads, from a server on this machine."""
 
-import hashlib
-import threading
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+import zipfile
 
 import pooch
 import pytest
 
-from keras_tying.data import corpora
+from keras_tying.data import corpora, downloads
 
 
 @pytest.fixture
-def served(tmp_path, monkeypatch):
-    """A folder whose files are served as the corpus's public location, and an empty cache."""
-    folder = tmp_path / "public"
-    folder.mkdir()
+def served(public, monkeypatch):
+    """The folder that stands for the corpus's public location."""
     for split in corpora.SPLITS:
-        (folder / f"ptb.{split}.txt").write_text(f"the {split} text\n")
-    hashes = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in folder.iterdir()}
-    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(SimpleHTTPRequestHandler, directory=folder))
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    monkeypatch.setattr(corpora, "PTB_ADDRESS", f"http://127.0.0.1:{server.server_port}/")
+        (public.folder / f"ptb.{split}.txt").write_text(f"the {split} text\n")
+    hashes = {path.name: pooch.file_hash(str(path)) for path in public.folder.iterdir()}
+    monkeypatch.setattr(corpora, "PTB_ADDRESS", public.address)
     monkeypatch.setattr(corpora, "PTB_SHA256", hashes)
-    monkeypatch.setattr(pooch, "os_cache", lambda name: tmp_path / "cache")
-    yield folder
-    server.shutdown()
+    return public.folder
 
 
 def test_a_corpus_is_downloaded_once_and_kept(served):
@@ -46,3 +37,27 @@ def test_a_failed_download_says_what_to_do(served, monkeypatch):
     monkeypatch.setattr(corpora, "PTB_ADDRESS", "http://127.0.0.1:1/")
     with pytest.raises(ConnectionError, match=r"Put .* into a folder"):
         corpora.load_corpus("ptb")
+
+
+def test_a_file_is_unpacked_whole_or_not_at_all(public, tmp_path, monkeypatch):
+    archive = tmp_path / "text.zip"
+    with zipfile.ZipFile(archive, "w") as files:
+        files.writestr("text/a.txt", "a" * 1000)
+
+    def fail(source, target):
+        target.write(source.read(10))
+        raise OSError("No space left on device")
+
+    with monkeypatch.context() as full:
+        full.setattr(downloads.shutil, "copyfileobj", fail)
+        with pytest.raises(OSError, match="No space left"):
+            downloads.unpack(archive, "text/a.txt", "kept")
+    assert not [path for path in (tmp_path / "cache").rglob("*") if path.is_file()]
+    assert downloads.unpack(archive, "text/a.txt", "kept").read_text() == "a" * 1000
+
+
+def test_an_archive_without_the_file_is_named(public, tmp_path):
+    archive = tmp_path / "text.zip"
+    zipfile.ZipFile(archive, "w").close()
+    with pytest.raises(ValueError, match=r"text\.zip has no file b\.txt"):
+        downloads.unpack(archive, "b.txt", "kept")

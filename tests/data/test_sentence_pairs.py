@@ -179,26 +179,6 @@ def test_bytes_that_are_no_utf8_are_named_by_line(tmp_path):
         list(kt.data.parallel_files({"train": [(source, tmp_path / "a.de")]}).pairs("train"))
 
 
-def test_wmt_is_read_from_a_folder_and_tested_on_both_years(tmp_path):
-    for part in ("train", "newstest2013", "newstest2014", "newstest2015"):
-        write(tmp_path / f"{part}.en", [part])
-        write(tmp_path / f"{part}.de.gz", [part])
-    corpus = kt.data.load_parallel("wmt15", data_dir=tmp_path)
-    assert {split: next(corpus.pairs(split))[0] for split in corpus.splits} == {
-        "train": "train",
-        "valid": "newstest2013",
-        "test": "newstest2014",
-        "test_2015": "newstest2015",
-    }
-
-
-def test_wmt_without_its_files_says_which_are_expected(tmp_path):
-    with pytest.raises(ValueError, match=r"newstest2014\.en and newstest2014\.fr"):
-        kt.data.load_parallel("wmt14", target="fr")
-    with pytest.raises(FileNotFoundError, match=r"train\.en.*Expected train\.en and train\.fr"):
-        kt.data.load_parallel("wmt14", target="fr", data_dir=tmp_path)
-
-
 def test_filling_up_to_multiples_adds_no_weight(pairs):
     chosen = np.arange(5)
     (inputs, words, weights), (few, less, light) = pairs.batch(chosen, 8, 8), pairs.batch(chosen)

@@ -1,0 +1,150 @@
+"""News text of the workshops on machine translation, WMT, as it is published: archives of parallel corpora.
+
+Addresses, hashes and places of files are those that TensorFlow Datasets lists.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from keras_tying.data.downloads import download, unpack
+from keras_tying.data.text import read_lines
+from keras_tying.files import write_atomically
+
+SEGMENT = re.compile(r"<seg [^>]*>(.*)</seg>")
+
+
+@dataclass(frozen=True)
+class Archive:
+    """A parallel corpus of English and another language, or several test sets, in one tar file.
+
+    Attributes:
+        address: Where it is.
+        sha256: Of the archive.
+        pattern: Place of a side of the text inside: `{side}` is its language, `{other}` the one beside English.
+        others: Languages beside English.
+    """
+
+    address: str
+    sha256: str
+    pattern: str = ""
+    others: tuple[str, ...] = ("de", "fr")
+
+    def side(self, other: str, side: str) -> Path:
+        """The text of one language, downloaded and unpacked the first time."""
+        return self.member(self.pattern.format(other=other, side=side))
+
+    def member(self, name: str) -> Path:
+        """A file of the archive."""
+        return unpack(download(self.address, self.sha256, "wmt"), name, "wmt")
+
+
+TEST_SETS = Archive(
+    "http://data.statmt.org/wmt19/translation-task/dev.tgz",
+    "7a7deccf82ebb05ba508dba5eb21356492224e8f630ec4f992132b029b4b25e7",
+)
+EUROPARL = Archive(
+    "http://www.statmt.org/wmt13/training-parallel-europarl-v7.tgz",
+    "0224c7c710c8a063dfd893b0cc0830202d61f4c75c17eb8e31836103d27d96e7",
+    "training/europarl-v7.{other}-en.{side}",
+)
+COMMON_CRAWL = Archive(
+    "http://www.statmt.org/wmt13/training-parallel-commoncrawl.tgz",
+    "c7a74e2ea01ac6c920123108627e35278d4ccb5701e15428ffa34de86fa3a9e5",
+    "commoncrawl.{other}-en.{side}",
+)
+UNITED_NATIONS = Archive(
+    "http://www.statmt.org/wmt13/training-parallel-un.tgz",
+    "29141b5c1eba149a94f7a59d3b1a834b2e47fe0f8758d68dcd77a3d3f497ee47",
+    "un/undoc.2000.{other}-en.{side}",
+    ("fr",),
+)
+GIGA_FRENCH = Archive(
+    "http://www.statmt.org/wmt10/training-giga-fren.tar",
+    "3ff8319f6919393520559bfbc7ad6a747ec81b3abc7be9993b338d4b017b4d9a",
+    "giga-fren.release2.fixed.{side}.gz",
+    ("fr",),
+)
+NEWS_COMMENTARY = {
+    "wmt14": Archive(
+        "http://www.statmt.org/wmt14/training-parallel-nc-v9.tgz",
+        "cb8953f292298e6877ae433c98912b927cb0766b303f4540512ddd286c748485",
+        "training/news-commentary-v9.{other}-en.{side}",
+    ),
+    "wmt15": Archive(
+        "http://www.statmt.org/wmt15/training-parallel-nc-v10.tgz",
+        "11e053e7ea29e87e69a1ad05e61cb559820947ecec144ea8c1d6cf05017c9602",
+        "news-commentary-v10.{other}-en.{side}",
+    ),
+}
+LANGUAGES = {"wmt14": ("de", "fr"), "wmt15": ("de",)}
+"""What each year's text is in, beside English."""
+
+TESTS = {"wmt14": {"test": "newstest2014"}, "wmt15": {"test": "newstest2014", "test_2015": "newstest2015"}}
+VALIDATION = "newstest2013"
+
+Files = Mapping[str, list[tuple[Path, Path]]]
+
+
+def published_files(year: str, source: str, target: str) -> Files:
+    """The text of a year's task in splits, downloaded the first time: gigabytes, and for French tens of them.
+
+    Args:
+        year: `"wmt14"` or `"wmt15"`.
+        source: Language to translate from.
+        target: Language to translate into; one of the two is English.
+
+    Returns:
+        For each split, files of source sentences beside those of their translations.
+
+    Raises:
+        ValueError: If the year has no text in the two languages, or a download is not the published file.
+        ConnectionError: If a file cannot be downloaded.
+    """
+    others = [language for language in (source, target) if language != "en"]
+    if len(others) != 1 or others[0] not in LANGUAGES[year]:
+        raise ValueError(
+            f"{year} is text in English (en) and one of {LANGUAGES[year]}. Received: {source!r} and {target!r}"
+        )
+    (other,) = others
+
+    corpora = (EUROPARL, COMMON_CRAWL, NEWS_COMMENTARY[year], UNITED_NATIONS, GIGA_FRENCH)
+    tests = {"valid": VALIDATION, **TESTS[year]}
+    return {
+        "train": [(c.side(other, source), c.side(other, target)) for c in corpora if other in c.others],
+        **{split: [(_test(test, other, source), _test(test, other, target))] for split, test in tests.items()},
+    }
+
+
+def given_files(year: str, source: str, target: str, folder: Path) -> Files:
+    """The same splits from a folder of plain or gzipped text, a sentence a line, as `train.en` and `train.de`.
+
+    Raises:
+        FileNotFoundError: If a file is missing.
+    """
+    parts = {"train": "train", "valid": VALIDATION, **TESTS[year]}
+    expected = ", ".join(f"{part}.{source} and {part}.{target}" for part in parts.values())
+
+    def find(part: str, language: str) -> Path:
+        found = [folder / f"{part}.{language}{ending}" for ending in ("", ".gz")]
+        for path in found:
+            if path.is_file():
+                return path
+        raise FileNotFoundError(f"There is no file {found[0]}, or {found[1].name}. Expected {expected}.")
+
+    return {split: [(find(part, source), find(part, target))] for split, part in parts.items()}
+
+
+def _test(test: str, other: str, side: str) -> Path:
+    """Sentences of a test set, a line each; all but those of 2013 are published in SGML alone."""
+    if test == VALIDATION:
+        return TEST_SETS.member(f"dev/{test}.{side}")
+    role = "ref" if side == "en" else "src"
+    marked = TEST_SETS.member(f"dev/{test}-{other}en-{role}.{side}.sgm")
+    plain = marked.with_suffix(".txt")
+    if not plain.is_file():
+        segments = (SEGMENT.search(line) for line in read_lines(marked))
+        lines = [" ".join(segment[1].split()) for segment in segments if segment]
+        write_atomically(plain, "".join(f"{line}\n" for line in lines).encode())
+    return plain

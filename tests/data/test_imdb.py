@@ -1,0 +1,48 @@
+import io
+import tarfile
+
+import pooch
+import pytest
+
+from keras_tying.data import corpora, load_corpus
+
+
+@pytest.fixture
+def archive(tmp_path):
+    path = tmp_path / "aclImdb_v1.tar.gz"
+    with tarfile.open(path, "w:gz") as files:
+
+        def add(name, text):
+            entry = tarfile.TarInfo(f"aclImdb/{name}")
+            entry.size = len(text.encode())
+            files.addfile(entry, io.BytesIO(text.encode()))
+
+        add("README", "not a review")
+        add("train/urls_pos.txt", "http://example.org")
+        for number in reversed(range(41)):
+            add(f"train/pos/{number}_9.txt", f"pos {number}")
+        add("train/unsup/7_0.txt", "First.<br /><br />Second: caf\N{LATIN SMALL LETTER E WITH ACUTE}.")
+        add("test/neg/20_1.txt", "Bad")
+    return path
+
+
+@pytest.fixture
+def reviews(archive, monkeypatch):
+    monkeypatch.setattr(corpora, "IMDB_SHA256", pooch.file_hash(str(archive)))
+    return load_corpus("imdb", archive.parent)
+
+
+def test_every_twentieth_review_is_held_out_and_the_test_folder_is_test_text(reviews):
+    assert list(reviews.lines("valid")) == ["pos 0", "pos 20", "pos 40"]
+    assert list(reviews.lines("test")) == ["Bad"]
+    assert list(reviews.lines("train"))[:3] == ["pos 1", "pos 2", "pos 3"]
+    assert len(list(reviews.lines("train"))) == 38 + 2
+
+
+def test_paragraphs_are_lines_and_running_text_is_tokenized(reviews):
+    assert list(reviews.tokens("train"))[-8:] == ["first", ".", "<eos>", "second", ":", "café", ".", "<eos>"]
+
+
+def test_another_archive_is_refused(archive):
+    with pytest.raises(ValueError, match="not the published file"):
+        load_corpus("imdb", archive.parent)
