@@ -2,19 +2,21 @@
 
 python train/subspace.py --data-dir DIR                 into runs/subspace.json and .png
 python train/subspace.py --data-dir DIR --record        into the zoo's results
+
+The same command after an interruption goes on behind the last run that ended.
 """
 
 import argparse
-import json
 import os
 import sys
+from dataclasses import asdict
 from pathlib import Path
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # TensorFlow's warnings, without its remarks
 
 from keras_tying import data
-from keras_tying.files import write_atomically
 from keras_tying.study.curves import draw_subspace_distances
+from keras_tying.study.results import read_results, write_results
 from keras_tying.study.subspace import SubspaceSettings, sweep
 from keras_tying.training import environment, run_command
 from keras_tying.zoo.recipes import recipe_folder
@@ -47,14 +49,32 @@ def study(arguments: argparse.Namespace) -> int:
     tokens = list(corpus.tokens("train"))
     ids = data.Vocabulary.from_tokens(tokens).encode(tokens)
     settings = SubspaceSettings(arguments.words, arguments.units, epochs=arguments.epochs)
-    results = sweep(ids, arguments.betas, arguments.taus, arguments.seeds, settings, print_run)
     start = recipe_folder() / "results" / "subspace" if arguments.record else arguments.output
-    start.parent.mkdir(parents=True, exist_ok=True)
-    results |= {**environment(), "command": reproducing_command(arguments)}
-    write_atomically(start.with_suffix(".json"), (json.dumps(results, indent=1) + "\n").encode())
+    path = start.with_suffix(".json")
+    results = {"settings": {"corpus": arguments.corpus, **asdict(settings)}, **environment(), "runs": []}
+    results["runs"] = earlier_runs(path, results["settings"])
+
+    def keep(run: dict) -> None:
+        print_run(run)
+        write_results(path, results)
+
+    results |= sweep(ids, arguments.betas, arguments.taus, arguments.seeds, settings, results["runs"], keep)
+    write_results(path, {**results, "command": reproducing_command(arguments)})
     draw_subspace_distances(results, start.with_suffix(".png"))
-    print(f"{start}.json\n{start}.png")
+    print(f"{path}\n{start.with_suffix('.png')}")
     return 0
+
+
+def earlier_runs(path: Path, settings: dict) -> list[dict]:
+    """What a sweep that was interrupted, or had fewer points, measured."""
+    earlier = read_results(path)
+    if earlier is None:
+        return []
+    if earlier["settings"] != settings:
+        raise ValueError(
+            f"{path} has runs of other settings: {earlier['settings']}. Remove it or name another --output."
+        )
+    return earlier["runs"]
 
 
 def print_run(run: dict) -> None:

@@ -125,11 +125,12 @@ class Run:
 
 
 def environment() -> dict[str, Any]:
-    """Device and versions a figure was measured with."""
+    """Device, precision and versions a figure was measured with."""
     backend = keras.backend.backend()
     packages = ("keras", {"tensorflow": "tensorflow", "jax": "jax", "torch": "torch"}[backend], "numpy")
     versions = {"python": platform.python_version(), **{name: metadata.version(name) for name in packages}}
-    return {"device": device_name(), "backend": backend, "versions": versions}
+    precision = keras.config.dtype_policy().name
+    return {"device": device_name(), "backend": backend, "precision": precision, "versions": versions}
 
 
 def device_name() -> str:

@@ -63,7 +63,7 @@ def card(name: str, recipe: Recipe) -> str:
         minutes = measured.wall_time_seconds / 60
         lines += [
             f"Measured with seed {measured.seed} after {measured.epochs} epochs, {minutes:.0f} minutes of training "
-            f"({measured.words_per_second:,.0f} words a second) on {measured.device}; "
+            f"({measured.words_per_second:,.0f} words a second) on {measured.device}, in {measured.precision}; "
             f"{versions_line(measured.versions)}.",
             "Curves of the run: " + f"[results/{name}.json](results/{name}.json).",
             "",

@@ -86,6 +86,7 @@ class Measured(Table):
     wall_time_seconds: float
     words_per_second: float
     device: str
+    precision: Precision = "float32"
     versions: dict[str, str]
     command: str
 

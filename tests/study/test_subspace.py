@@ -1,10 +1,11 @@
 import numpy as np
 import pytest
 
+from keras_tying.study import subspace
 from keras_tying.study.curves import draw_subspace_distances
 from keras_tying.study.subspace import SubspaceSettings, measure_distance, piece_of, sweep
 
-TINY = SubspaceSettings(words=600, units=8, batch_size=5, steps=10, learning_rate=0.01, epochs=60)
+TINY = SubspaceSettings(words=600, units=8, batch_size=5, steps=10, epochs=60)
 PNG = b"\x89PNG"
 
 
@@ -28,11 +29,24 @@ def test_a_text_shorter_than_the_piece_is_refused(train_ids):
 
 def test_sweep_takes_means_over_seeds_and_draws_them(train_ids, tmp_path):
     settings = SubspaceSettings(words=200, units=4, batch_size=2, steps=10, epochs=1)
-    seen = []
-    results = sweep(train_ids, [0.0, 1.0], [2.0, 10.0], 2, settings, seen.append)
-    assert len(seen) == len(results["runs"]) == 6  # beta 1 at tau 10 is in both panels
+    runs, seen = [], []
+    results = sweep(train_ids, [0.0, 1.0], [2.0, 10.0], 2, settings, runs, seen.append)
+    assert len(seen) == len(runs) == 6  # beta 1 at tau 10 is in both panels
     of_point = [run["distance"] for run in seen if (run["beta"], run["tau"]) == (1.0, 2.0)]
     np.testing.assert_allclose(results["by_tau"]["distance"][0], np.mean(of_point))
     assert results["by_beta"]["distance"][1] == results["by_tau"]["distance"][1]
-    draw_subspace_distances(results, tmp_path / "figure.png")
+    draw_subspace_distances({**results, "runs": runs}, tmp_path / "figure.png")
     assert (tmp_path / "figure.png").read_bytes().startswith(PNG)
+
+
+def test_a_sweep_goes_on_behind_the_runs_it_has(train_ids, monkeypatch):
+    def measured(ids, beta, tau, seed, settings):
+        return {"beta": beta, "tau": tau, "seed": seed, "distance": beta / tau / seed}
+
+    monkeypatch.setattr(subspace, "measure_distance", measured)
+    arguments = train_ids, [0.0, 1.0], [2.0], 2, TINY
+    runs, seen = [], []
+    whole = sweep(*arguments, runs, seen.append)
+    half, again = runs[:2], []
+    assert sweep(*arguments, half, again.append) == whole
+    assert again == seen[2:]
