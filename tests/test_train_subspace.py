@@ -3,7 +3,7 @@ import json
 
 def test_a_sweep_is_written_run_by_run_and_not_measured_twice(run_here, tmp_path):
     output = tmp_path / "subspace"
-    few = ["--corpus", "embedded", "--words", 200, "--units", 4, "--epochs", 1, "--taus", 10, "--output", output]
+    few = ["--corpus", "embedded", "--words", 800, "--units", 4, "--epochs", 1, "--taus", 10, "--output", output]
     assert run_here("train/subspace.py", *few, "--betas", 1, "--seeds", 1).returncode == 0
     assert output.with_suffix(".png").exists()
     more = run_here("train/subspace.py", *few, "--betas", 1, 0, "--seeds", 1)
