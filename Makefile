@@ -20,6 +20,7 @@ zoo: $(VENV)/installed
 	$(BIN)/python -m keras_tying.zoo.cards
 	$(BIN)/python -m keras_tying.study.page
 	$(BIN)/python -m keras_tying.study.joint_page
+	$(BIN)/python -m keras_tying.study.augmentation_page
 
 $(VENV)/installed: setup.cfg pyproject.toml
 	$(PYTHON) -m venv $(VENV)

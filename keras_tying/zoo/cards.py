@@ -89,7 +89,8 @@ def table(found: dict[str, Recipe]) -> str:
         "",
         *_rows(found),
         "",
-        "Studies: [what embeddings learn](embeddings.md), [joint language models](nnjm.md).",
+        "Studies: [what embeddings learn](embeddings.md), [joint language models](nnjm.md), "
+        "[the augmented loss](augmentation.md).",
     ]
     return "\n".join(lines) + "\n"
 
