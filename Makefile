@@ -21,6 +21,7 @@ zoo: $(VENV)/installed
 	$(BIN)/python -m keras_tying.study.page
 	$(BIN)/python -m keras_tying.study.joint_page
 	$(BIN)/python -m keras_tying.study.augmentation_page
+	$(BIN)/python -m keras_tying.study.translation_page
 
 $(VENV)/installed: setup.cfg pyproject.toml
 	$(PYTHON) -m venv $(VENV)

@@ -14,7 +14,6 @@ Text has a sentence a line and may be gzipped; --source and --target take severa
 """
 
 import argparse
-import json
 import os
 import sys
 from collections.abc import Iterator
@@ -27,8 +26,9 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # TensorFlow's warnings, wit
 import keras
 
 from keras_tying import data, zoo
-from keras_tying.files import check_fingerprint, write_atomically
+from keras_tying.files import check_fingerprint
 from keras_tying.metrics import translation_scores
+from keras_tying.study.translation_page import write_tables
 from keras_tying.tables import dump_table, load_table
 from keras_tying.training import (
     Checkpoints,
@@ -50,6 +50,7 @@ from keras_tying.training.translation_recipes import (
     record_results,
     translation_recipe_folder,
 )
+from keras_tying.zoo.recipes import write_results
 
 LINES_AT_ONCE = 1000
 """Sentences of standard input that are translated together."""
@@ -241,6 +242,7 @@ def train(run: Run, settings: TranslationRunSettings, arguments: argparse.Namesp
         print_results(run, results)
         if arguments.record:
             record_results(settings, results)
+            write_tables()
     distribution.meet()
     return 0
 
@@ -317,9 +319,9 @@ def overlap(arguments: argparse.Namespace) -> int:
     print(f"Subwords only in {target}  {counts['only_target']:>8,}")
     print(f"Subwords in both     {counts['both']:>8,}")
     if arguments.record:
-        path = translation_recipe_folder() / "results" / f"overlap_{recipe.data.corpus}_{source}_{target}.json".lower()
-        path.parent.mkdir(exist_ok=True)
-        write_atomically(path, (json.dumps(results, indent=2) + "\n").encode())
+        name = f"overlap_{recipe.data.corpus}_{source}_{target}".lower()
+        write_results(translation_recipe_folder(), name, results)
+        write_tables()
     return 0
 
 

@@ -40,6 +40,14 @@ class TranslationSchedule(Table):
     """Epochs without a better validation perplexity before training stops; `None` never stops."""
 
 
+class PublishedTranslation(Table):
+    source: str
+    parameters: str | None = None
+    """As printed, for example `"168M"`."""
+    validation_bleu: float | None = None
+    test_bleu: float | None = None
+
+
 class TranslationRecipe(Table):
     title: str = ""
     description: str = ""
@@ -47,6 +55,7 @@ class TranslationRecipe(Table):
     model: Model
     data: TranslationData = TranslationData()
     optimisation: TranslationSchedule = TranslationSchedule()
+    published: PublishedTranslation | None = None
 
 
 class TranslationRunSettings(Table):
