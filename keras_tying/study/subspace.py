@@ -24,7 +24,7 @@ class SubspaceSettings:
     words: int = 20_000
     """Length of the text, a contiguous piece of the training text drawn by seed."""
     units: int = 300
-    batch_size: int = 20
+    batch_size: int = 10
     steps: int = 35
     learning_rate: float = 0.024
     """Of Muon at the start; it falls to 0 along a cosine."""
