@@ -95,7 +95,7 @@ def test_embedded_corpus_shares_no_paragraph_between_splits(corpus):
 
 def test_unknown_corpus_names_the_known_ones():
     with pytest.raises(
-        ValueError, match=r"no corpus 'pbt'. Known: \['bbc', 'embedded', 'ptb', 'text8', 'wikitext-2'\]"
+        ValueError, match=r"no corpus 'pbt'. Known: \['bbc', 'embedded', 'imdb', 'ptb', 'text8', 'wikitext-2'\]"
     ):
         load_corpus("pbt")
 
