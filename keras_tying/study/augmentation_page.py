@@ -62,7 +62,11 @@ def _perplexities(content: Perplexities, folder: Path) -> list[str]:
     ]
     for name in content.recipes:
         recipe = load_recipe(folder / f"{name}.toml")
-        cells = [_figure(figures, label) for label in FIGURES for figures in (recipe.published, recipe.measured)]
+        cells = [
+            _figure(figures, label, absent)
+            for label in FIGURES
+            for figures, absent in ((recipe.published, "—"), (recipe.measured, NOT_MEASURED))
+        ]
         lines.append(f"| [{recipe.title}]({name}.md) | {' | '.join(cells)} |")
     parts = ["\n".join(lines)]
     if (folder / "results" / f"{content.picture}.png").exists():
@@ -70,9 +74,9 @@ def _perplexities(content: Perplexities, folder: Path) -> list[str]:
     return parts
 
 
-def _figure(figures: Published | Measured | None, label: str) -> str:
+def _figure(figures: Published | Measured | None, label: str, absent: str) -> str:
     value = getattr(figures, label, None)
-    return NOT_MEASURED if value is None else f"{value:.1f}"
+    return absent if value is None else f"{value:.1f}"
 
 
 def _distances(path: Path) -> list[str]:
