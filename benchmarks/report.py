@@ -12,14 +12,19 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from benchmarks import scale_report
-from benchmarks.run import PARTS, RESULTS
+from benchmarks.run import RESULTS
 from keras_tying.files import write_atomically
 from keras_tying.study.plots import write_png
 from keras_tying.zoo.cards import NOT_MEASURED, between_marks
 
 START, END = "<!-- speed, made by `python -m benchmarks.report` -->", "<!-- end of speed -->"
 OURS = "keras-tying"
-COLOURS = {"stock Keras": "tab:orange", "PyTorch": "tab:blue", "JoeyNMT": "tab:green"}
+COLOURS = {
+    "stock Keras": "tab:orange",
+    "PyTorch": "tab:blue",
+    "PyTorch, dropping finished": "lightskyblue",
+    "JoeyNMT": "tab:green",
+}
 PANELS_A_ROW = 3
 TITLES = {
     "training": "Training, words a second",
@@ -29,17 +34,19 @@ TITLES = {
     "waiting": "Training with and without reading a text, words a second",
     "growth": "How the time of a training step grows",
     "translation": "Translation: training, target words a second, and translating, sentences a second",
+    "translated_text": "Translating a text with a beam of 5, sentences a second; one model, here and copied to PyTorch",
     "joint_language_model": "Training NNJM, samples a second; its paper reports 1,500 on a GPU of 2014",
 }
 
 SHARES = {
     "share_of_matrix_product_rate": "share of the rate of matrix products",
     "share_of_time_waiting": "share of time waiting for data",
+    "alike": "share of translations alike",
 }
 
 
 def main() -> None:
-    found = {name: json.loads(path.read_text()) for name in PARTS if (path := RESULTS / f"{name}.json").exists()}
+    found = {name: json.loads(path.read_text()) for name in TITLES if (path := RESULTS / f"{name}.json").exists()}
     write_atomically(RESULTS.parent / "README.md", ("\n".join(page(found)) + "\n").encode())
     readme = RESULTS.parents[1] / "README.md"
     summary = speed_table(found["training"]["results"]) if "training" in found else [NOT_MEASURED]

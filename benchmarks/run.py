@@ -140,18 +140,19 @@ def main() -> None:
     unknown = set(arguments.parts) - set(PARTS)
     if unknown:
         parser.error(f"unknown parts {sorted(unknown)}; known are {list(PARTS)}")
-    RESULTS.mkdir(exist_ok=True)
     for name in arguments.parts or PARTS:
-        versions = environment()
-        peers = [package for package in ("torch", "joeynmt") if importlib.util.find_spec(package)]
-        versions["versions"] |= {package: metadata.version(package) for package in peers}
-        results = {
-            **versions,
-            "command": f"python -m benchmarks.run {name} --rounds {arguments.rounds}",
-            "results": PARTS[name](arguments.rounds),
-        }
-        print(json.dumps(results, indent=2))
-        write_atomically(RESULTS / f"{name}.json", (json.dumps(results, indent=2) + "\n").encode())
+        record(name, f"python -m benchmarks.run {name} --rounds {arguments.rounds}", PARTS[name](arguments.rounds))
+
+
+def record(name: str, command: str, results: dict) -> None:
+    """Prints what a command measured and writes it to its file, with what it was measured on."""
+    recorded = environment()
+    peers = [package for package in ("torch", "joeynmt") if importlib.util.find_spec(package)]
+    recorded["versions"] |= {package: metadata.version(package) for package in peers}
+    text = json.dumps({**recorded, "command": command, "results": results}, indent=2)
+    print(text)
+    RESULTS.mkdir(exist_ok=True)
+    write_atomically(RESULTS / f"{name}.json", f"{text}\n".encode())
 
 
 if __name__ == "__main__":

@@ -1,10 +1,9 @@
 """Attention-based translators of one size: this library's, one in plain PyTorch, and JoeyNMT's.
 
-PyTorch's is the same architecture, written as its users would: `nn.GRU` both ways, the attention's keys
-computed once, `nn.GRUCell` in a loop over target words, the readout after it. JoeyNMT's recurrent model
-has one GRU in its decoder and no readout of the embedding's size; with input feeding off it is the
-nearest it offers. It asks for an older protobuf than TensorFlow's, so it is not in the extra `bench`:
-`pip install --no-deps joeynmt` and the pure-Python packages it imports.
+PyTorch's is the same architecture, see `pytorch_translator`. JoeyNMT's recurrent model has one GRU in its decoder and
+no readout of the embedding's size; with input feeding off it is the nearest it offers. It asks for an older protobuf
+than TensorFlow's, so it is not in the extra `bench`: `pip install --no-deps joeynmt` and the pure-Python packages it
+imports.
 """
 
 from collections.abc import Callable
@@ -46,8 +45,8 @@ def batches(size: TranslationSize, count: int) -> tuple[np.ndarray, np.ndarray]:
     return tuple(rng.integers(min(10, size.vocabulary - 1), size.vocabulary, shape, np.int32) for _ in range(2))
 
 
-def words_before(target: np.ndarray, first: int) -> np.ndarray:
-    return np.pad(target[:, :-1], ((0, 0), (1, 0)), constant_values=first)
+def words_before(target: np.ndarray) -> np.ndarray:
+    return np.pad(target[:, :-1], ((0, 0), (1, 0)), constant_values=-1)
 
 
 # This library
@@ -70,7 +69,7 @@ def train_keras_tying(size: TranslationSize) -> Work:
 
     def arrays(size, count):
         source, target = batches(size, count)
-        return {"source": source, "target": words_before(target, -1)}, target
+        return {"source": source, "target": words_before(target)}, target
 
     return _fit(model, size, arrays)
 
@@ -92,48 +91,11 @@ def translate_keras_tying(size: TranslationSize) -> Work:
 
 def pytorch_model(size: TranslationSize):
     import torch
-    from torch import nn
 
-    class TorchTranslator(nn.Module):
-        def __init__(self):
-            super().__init__()
-            width, units = size.embedding, size.units
-            self.embedding = nn.Embedding(size.vocabulary, width)
-            self.encoder = nn.GRU(width, units, bidirectional=True, batch_first=True)
-            self.first_state = nn.Linear(2 * units, units)
-            self.first_cell, self.second_cell = nn.GRUCell(width, units), nn.GRUCell(2 * units, units)
-            self.keys, self.query = nn.Linear(2 * units, 2 * units), nn.Linear(units, 2 * units, bias=False)
-            self.score = nn.Linear(2 * units, 1, bias=False)
-            self.readouts = nn.ModuleList(nn.Linear(part, width) for part in (units, width, 2 * units))
-            self.bias = nn.Parameter(torch.zeros(size.vocabulary))
-
-        def encode(self, source):
-            annotations, _ = self.encoder(self.embedding(source))
-            return annotations, self.keys(annotations), torch.tanh(self.first_state(annotations.mean(1)))
-
-        def step(self, word, state, annotations, keys):
-            middle = self.first_cell(word, state)
-            scores = self.score(torch.tanh(keys + self.query(middle)[:, None]))
-            context = torch.bmm(torch.softmax(scores, 1).transpose(1, 2), annotations)[:, 0]
-            return self.second_cell(context, middle), context
-
-        def logits(self, states, words, contexts):
-            parts = zip(self.readouts, (states, words, contexts), strict=True)
-            readout = torch.tanh(sum(layer(part) for layer, part in parts))
-            return nn.functional.linear(readout, self.embedding.weight, self.bias)
-
-        def forward(self, source, before):
-            annotations, keys, state = self.encode(source)
-            words = self.embedding(before)
-            states, contexts = [], []
-            for word in words.unbind(1):
-                state, context = self.step(word, state, annotations, keys)
-                states.append(state)
-                contexts.append(context)
-            return self.logits(torch.stack(states, 1), words, torch.stack(contexts, 1))
+    from benchmarks.pytorch_translator import PyTorchTranslator
 
     torch.manual_seed(0)
-    return TorchTranslator()
+    return PyTorchTranslator(size.vocabulary, size.embedding, size.units)
 
 
 def train_pytorch(size: TranslationSize) -> Work:
@@ -141,16 +103,14 @@ def train_pytorch(size: TranslationSize) -> Work:
     from torch.nn import functional
 
     model = pytorch_model(size)
+    lengths = torch.full((size.batch,), size.steps)
     optimizer = torch.optim.Adam(model.parameters(), 1e-3)
 
     @timed
     def work(count: int) -> None:
-        source, target = batches(size, count)
-        arrays = (
-            torch.from_numpy(array).long().split(size.batch) for array in (source, words_before(target, 0), target)
-        )
-        for rows, before, words in zip(*arrays, strict=True):
-            logits = model(rows, before)
+        arrays = (torch.from_numpy(array).long().split(size.batch) for array in batches(size, count))
+        for rows, words in zip(*arrays, strict=True):
+            logits = model(rows, lengths, words)
             loss = functional.cross_entropy(logits.flatten(0, 1), words.flatten(), label_smoothing=0.1)
             optimizer.zero_grad(set_to_none=True)
             loss.backward()
@@ -163,45 +123,17 @@ def train_pytorch(size: TranslationSize) -> Work:
 def translate_pytorch(size: TranslationSize) -> Work:
     import torch
 
+    from benchmarks.pytorch_translator import beam_search
+
     model = pytorch_model(size)
+    lengths = torch.full((size.batch,), size.steps)
 
     @timed
-    @torch.inference_mode()
     def work(count: int) -> None:
         for rows in torch.from_numpy(batches(size, count)[0]).long().split(size.batch):
-            _pytorch_beam_search(model, rows, size)
+            beam_search(model, rows, lengths, lengths, BEAM, END, drop_finished=False)
 
     return work
-
-
-def _pytorch_beam_search(model, source, size: TranslationSize):
-    """Every hypothesis is a row; finished ones go on with their end at no cost in score."""
-    import torch
-
-    rows, vocabulary = len(source), size.vocabulary
-    annotations, keys, state = (part.repeat_interleave(BEAM, 0) for part in model.encode(source))
-    first = torch.arange(rows)[:, None] * BEAM
-    scores = torch.full((rows, BEAM), float("-inf"))
-    scores[:, 0] = 0
-    words = torch.zeros(rows * BEAM, 0, dtype=torch.long)
-    last = torch.zeros(rows * BEAM, dtype=torch.long)
-    finished = torch.zeros(rows * BEAM, dtype=torch.bool)
-    only_end = torch.full((vocabulary,), float("-inf"))
-    only_end[END] = 0
-    for _ in range(size.steps):
-        vectors = model.embedding(last)
-        state, context = model.step(vectors, state, annotations, keys)
-        likelihoods = torch.log_softmax(model.logits(state, vectors, context), -1)
-        likelihoods = torch.where(finished[:, None], only_end, likelihoods)
-        total = scores[:, :, None] + likelihoods.view(rows, BEAM, vocabulary)
-        scores, places = total.flatten(1).topk(BEAM)
-        parents = (first + places // vocabulary).flatten()
-        last = (places % vocabulary).flatten()
-        words = torch.cat([words[parents], last[:, None]], 1)
-        state, finished = state[parents], finished[parents] | (last == END)
-        if finished.all():
-            break
-    return words.view(rows, BEAM, -1), scores
 
 
 # JoeyNMT

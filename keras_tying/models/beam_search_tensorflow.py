@@ -1,5 +1,6 @@
 """TensorFlow: a whole beam search in the graph, out of which sentences drop as they finish."""
 
+import keras
 import numpy as np
 import tensorflow as tf
 
@@ -67,6 +68,20 @@ def likeliest_words(logits, number):
 
 def search_in_graph(model, source, limits, beam_size, length_penalty, end_id, draw=None):
     """`search` on tensors, to be traced."""
+    with cast_weights(model):
+        return _search(model, source, limits, beam_size, length_penalty, end_id, draw)
+
+
+def cast_weights(model):
+    """A scope in which a model's weights have the type it computes in: layers would cast them at every step."""
+    scope = keras.StatelessScope()
+    for weight in model.weights:
+        if keras.backend.is_float_dtype(weight.dtype):
+            scope.add_update((weight, tf.cast(weight.value, model.compute_dtype)))
+    return scope
+
+
+def _search(model, source, limits, beam_size, length_penalty, end_id, draw):
     rows, steps = tf.shape(source)[0], tf.maximum(tf.reduce_max(limits), 1)
     beam = first_beam(model.encode(source, False), limits, beam_size, steps, draw is not None)
     words = tf.fill([rows, beam_size, steps], NO_WORD)

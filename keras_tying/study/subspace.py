@@ -11,7 +11,10 @@ from keras_tying.data import windows
 from keras_tying.losses import AugmentedLoss
 from keras_tying.metrics import subspace_distance
 from keras_tying.models import LanguageModel
+from keras_tying.study.muon import GramMuon
 from keras_tying.training.callbacks import CarryState, StopOnNaN
+from keras_tying.training.feeding import feed
+from keras_tying.training.window_batches import WindowBatches
 
 ADAM_SHARE = 0.3
 """Adam's learning rate over Muon's."""
@@ -84,9 +87,7 @@ def measure_distance(ids: np.ndarray, beta: float, tau: float, seed: int, settin
         steps_per_execution=cut.batches,
     )
     history = model.fit(
-        cut.inputs,
-        cut.targets,
-        batch_size=settings.batch_size,
+        **feed(model, WindowBatches(cut)),
         epochs=settings.epochs,
         shuffle=False,
         callbacks=[CarryState(), StopOnNaN()],
@@ -110,7 +111,7 @@ def _optimizer(learning_rate: float, updates: int) -> keras.optimizers.Optimizer
     what they began with, and the distance is of what was not trained.
     """
     falling = keras.optimizers.schedules.CosineDecay(learning_rate, updates)
-    return keras.optimizers.Muon(
+    return GramMuon(
         falling, exclude_embeddings=False, exclude_layers=["embedding/embeddings"], adam_lr_ratio=ADAM_SHARE
     )
 

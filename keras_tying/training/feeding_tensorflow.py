@@ -24,7 +24,8 @@ def _arguments(model, batches):
 
     def dataset(own):
         made, ahead = rows_of(own, replicas)
-        return made.apply(tf.data.experimental.assert_cardinality(len(batches) * len(own))).prefetch(ahead)
+        made = made.apply(tf.data.experimental.assert_cardinality(len(batches) * len(own))).prefetch(ahead)
+        return made.with_options(untuned())
 
     def of_worker(worker):
         local = replicas // worker.num_input_pipelines
@@ -35,6 +36,17 @@ def _arguments(model, batches):
         return {"x": dataset(range(1))}
     distributed = model.distribute_strategy.distribute_datasets_from_function(of_worker)
     return {"x": distributed, "steps_per_epoch": len(batches)}  # Keras would count those of all replicas
+
+
+def untuned() -> tf.data.Options:
+    """Options of a dataset that ends when its rows do.
+
+    The thread that tunes a dataset sleeps twice as long after every look at it, and the end of an epoch waits for it to
+    wake: up to as long as the epoch took. What is read ahead is set by hand here, so there is nothing to tune.
+    """
+    options = tf.data.Options()
+    options.autotune.enabled = False
+    return options
 
 
 # Both return a function of some replicas' numbers and of the number of all. It returns a dataset of their rows, replica

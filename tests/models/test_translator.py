@@ -175,13 +175,17 @@ def test_sentences_are_translated_together_as_alone(model, source, beam_size):
         assert np.all(together.words[row, :, length:] == -1)
 
 
+@pytest.mark.parametrize(("precision", "tolerance"), [("float32", 1e-5), ("mixed_bfloat16", 0.02)])
 @pytest.mark.parametrize("beam_size", [1, 3])
-def test_search_in_the_graph_equals_the_portable_one(model, source, beam_size):
+def test_search_in_the_graph_equals_the_portable_one(model, source, beam_size, precision, tolerance):
+    weights = model.get_weights()
+    model = small(dtype=precision)
+    model.set_weights(weights)
     found = model.translate(source, END, beam_size, n_best=beam_size)
     limits = translating.word_limits(source)
     words, scores = beam_search.search_in_halves(model, source, limits, beam_size, 1.0, END)
     np.testing.assert_array_equal(found.words, words)
-    np.testing.assert_allclose(found.scores, scores, atol=1e-5)
+    np.testing.assert_allclose(found.scores, scores, atol=tolerance)
 
 
 def test_finished_sentences_leave_the_batch(model, source, monkeypatch):
