@@ -42,13 +42,13 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     arguments = parser.parse_args()
     size = TextSize(run=str(arguments.run), text=str(arguments.text))
-    *_, batches = opened(size)
+    model, subwords, batches = opened(size)
     sentences = sum(map(len, batches))
     measured = compare(KIND, size, len(batches), arguments.rounds)
     measured["size"] = {"batch": size.batch, "sentences": sentences, "beam": BEAM}
     del measured["words_per_second"]
     rates = {name: round(sentences / statistics.median(turns), 1) for name, turns in measured["seconds"].items()}
-    results = {"sentences_per_second": rates, "alike": share_alike(size), **measured}
+    results = {"sentences_per_second": rates, "alike": share_alike(model, subwords.end_id, batches), **measured}
     command = f"python -m benchmarks.translated_text RUN {arguments.text.name} --rounds {arguments.rounds}"
     record("translated_text", command, {arguments.text.name.removesuffix(".gz"): results})
 
@@ -107,10 +107,9 @@ def _pytorch(model, end: int, drop_finished: bool):
     return translate
 
 
-def share_alike(size: TextSize) -> float:
+def share_alike(model, end: int, batches) -> float:
     """The share of sentences of which the model and its copy make the same translation."""
-    model, subwords, batches = opened(size)
-    ours, theirs = _keras_tying(model, subwords.end_id), _pytorch(model, subwords.end_id, drop_finished=True)
+    ours, theirs = _keras_tying(model, end), _pytorch(model, end, drop_finished=True)
     alike = [here == there for batch in batches for here, there in zip(ours(batch), theirs(batch), strict=True)]
     return round(float(np.mean(alike)), 4)
 

@@ -18,6 +18,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # TensorFlow's warnings, wit
 import keras
 
 from keras_tying import data, zoo
+from keras_tying.study import augmentation_page
 from keras_tying.tables import dump_table, load_table
 from keras_tying.training import (
     Checkpoints,
@@ -170,6 +171,7 @@ def train(run: Run, settings: recipes.RunSettings, arguments: argparse.Namespace
         if arguments.record:
             recipes.record_measured(settings, results)
             cards.write_cards()
+            augmentation_page.write_page()
     distribution.meet()
     return 0
 

@@ -15,6 +15,7 @@ from pathlib import Path
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # TensorFlow's warnings, without its remarks
 
 from keras_tying import data
+from keras_tying.study import augmentation_page
 from keras_tying.study.curves import draw_subspace_distances
 from keras_tying.study.results import read_results, write_results
 from keras_tying.study.subspace import SubspaceSettings, sweep
@@ -61,6 +62,8 @@ def study(arguments: argparse.Namespace) -> int:
     results |= sweep(ids, arguments.betas, arguments.taus, arguments.seeds, settings, results["runs"], keep)
     write_results(path, {**results, "command": reproducing_command(arguments)})
     draw_subspace_distances(results, start.with_suffix(".png"))
+    if arguments.record:
+        augmentation_page.write_page()
     print(f"{path}\n{start.with_suffix('.png')}")
     return 0
 

@@ -53,3 +53,8 @@ def test_distances_are_shown_with_the_runs_behind_them(folder):
 def test_an_interrupted_sweep_is_not_measured(folder):
     (folder / "results" / "subspace.json").write_text(json.dumps({"runs": RUNS}))
     assert "Not measured." in write_page(folder).read_text()
+
+
+def test_the_page_in_the_zoo_is_that_of_its_results(tmp_path):
+    shutil.copytree(recipe_folder(), tmp_path / "zoo")
+    assert write_page(tmp_path / "zoo").read_text() == (recipe_folder() / "augmentation.md").read_text()
