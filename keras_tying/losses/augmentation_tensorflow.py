@@ -1,10 +1,10 @@
-"""TensorFlow: the divergence from a target made of embeddings, and its gradient, for a chunk of scores."""
+"""TensorFlow: the divergence from a target made of embeddings, and its gradients, for a chunk of scores."""
 
 import tensorflow as tf
 
 
-def divergence(scores, words, rows, tau):
-    """`KL(y~ || y^)` of a chunk and its gradient in the scores, up to a factor.
+class Divergence:
+    """`KL(y~ || y^)` of each token of a chunk; `y~` is computed once for each distinct word.
 
     Args:
         scores: What the softmax sees, float32 `[N, V]`.
@@ -12,19 +12,33 @@ def divergence(scores, words, rows, tau):
         rows: Input embeddings `[V, H]`.
         tau: The temperature of both distributions.
 
-    Returns:
-        The divergences `[N]`, and `y^ - y~` `[N, V]`: `tau` times their gradient.
+    Attributes:
+        values: The divergences `[N]`.
+        in_scores: `y^ - y~` `[N, V]`: `tau` times their gradient in the scores.
     """
-    distinct, places = _distinct(words)
-    likeness = tf.matmul(tf.gather(rows, distinct) * (1 / tau), rows, transpose_b=True)
-    likeness = tf.cast(likeness, tf.float32)
-    wanted = tf.nn.softmax(likeness)
-    information = tf.reduce_sum(wanted * likeness, -1) - normaliser(likeness, wanted)
-    cooled = scores * (1 / tau)
-    given = tf.nn.softmax(cooled)
-    wanted = tf.gather(wanted, places)
-    divergences = tf.gather(information, places) - tf.reduce_sum(wanted * cooled, -1) + normaliser(cooled, given)
-    return divergences, given - wanted
+
+    def __init__(self, scores, words, rows, tau):
+        self.rows, self.tau = rows, tau
+        self.distinct, self.places = _distinct(words)
+        likeness = tf.matmul(tf.gather(rows, self.distinct) * (1 / tau), rows, transpose_b=True)
+        self.likeness = tf.cast(likeness, tf.float32)
+        self.wanted = tf.nn.softmax(self.likeness)
+        self.cooled = scores * (1 / tau)
+        given, wanted = tf.nn.softmax(self.cooled), tf.gather(self.wanted, self.places)
+        information = tf.reduce_sum(self.wanted * self.likeness, -1) - normaliser(self.likeness, self.wanted)
+        likelihoods = tf.reduce_sum(wanted * self.cooled, -1) - normaliser(self.cooled, given)
+        self.values = tf.gather(information, self.places) - likelihoods
+        self.in_scores = given - wanted
+
+    def in_rows(self, weights):
+        """Gradient of `sum(weights * values)` in the input embeddings, through `y~` alone: `[V, H]`."""
+        words = tf.shape(self.distinct)[0]
+        apart = tf.math.unsorted_segment_sum(weights, self.places, words)[:, None] * self.likeness
+        apart -= tf.math.unsorted_segment_sum(weights[:, None] * self.cooled, self.places, words)
+        in_likeness = self.wanted * (apart - tf.reduce_sum(self.wanted * apart, -1, keepdims=True))
+        in_likeness = tf.cast(in_likeness * (1 / self.tau), self.rows.dtype)
+        gradient = tf.matmul(in_likeness, tf.gather(self.rows, self.distinct), transpose_a=True)
+        return tf.tensor_scatter_nd_add(gradient, self.distinct[:, None], tf.matmul(in_likeness, self.rows))
 
 
 def normaliser(scores, probabilities):

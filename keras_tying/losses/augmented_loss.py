@@ -19,18 +19,22 @@ class AugmentedLoss(SequenceCrossEntropy):
         J_tot = J + alpha * KL(y~ || y^),    alpha = gamma * tau
 
     `J` is the negative log-likelihood. `y~` depends on the target word alone: it is computed once for
-    each distinct word of a chunk, and no scores are kept for the way back. It is a target, so by default no
-    gradient goes through it. `z` has the output bias in it: the paper's equation 3.1 writes `W h`, its
-    text divides "the logits". It needs the model's embeddings, so it is no loss of logits alone; a
-    `LanguageModel`, tied or not, brings both.
+    each distinct word of a chunk, and no scores are kept for the way back. `z` has the output bias in it:
+    the paper's equation 3.1 writes `W h`, its text divides "the logits". It needs the model's embeddings,
+    so it is no loss of logits alone; a `LanguageModel`, tied or not, brings both.
+
+    `y~` is a target, so by default no gradient goes through it. A tied model needs that gradient: the
+    scores in `y~` grow with the square of the embedding's length, `z` with its length, hidden states being
+    bounded. If only `z` gives way, it does so by longer embeddings, whose target is then farther still, and
+    the perplexity grows without end.
 
     Args:
         gamma: Float at least 0. The paper sets 0.5 to 0.8 on Penn Treebank and 1.0 to 1.5 on WikiText-2.
             Defaults to 0.65.
         tau: Positive float, the temperature. Defaults to 20.
         cross_entropy_weight: Float at least 0, the weight of `J`. Defaults to 1.
-        target_gradient: Boolean, whether the embeddings are also moved so that `y~` meets `y^`. Keeps
-            all scores of a batch. Defaults to `False`.
+        target_gradient: Boolean, whether the embeddings are also moved so that `y~` meets `y^`: for tied
+            models. Defaults to `False`.
         scale: See `SequenceCrossEntropy`.
         ignore_id: See `SequenceCrossEntropy`.
         name: Optional name.

@@ -5,7 +5,7 @@ from dataclasses import replace
 import keras
 from keras import ops
 
-from keras_tying.losses.output_layer import fused_cross_entropy, losses_from_logits, plain_cross_entropy, token_losses
+from keras_tying.losses.output_layer import fused_cross_entropy, losses_from_logits, token_losses
 from keras_tying.replicas import rows_of_batch, sum_over_replicas
 
 REDUCTIONS = ("sum_over_steps", "mean")
@@ -98,9 +98,7 @@ class SequenceCrossEntropy(keras.losses.Loss):
         weights = ops.reshape(self.token_weights(y_true, sample_weight), (-1,))
         output = self._applied_to(output, hidden)
         if training:
-            through_target = output.augmentation is not None and output.augmentation.target_gradient
-            cross_entropy = plain_cross_entropy if through_target else fused_cross_entropy
-            total, nll = cross_entropy(flat_hidden, flat_targets, weights, output)
+            total, nll = fused_cross_entropy(flat_hidden, flat_targets, weights, output)
         else:
             objective, nll = token_losses(flat_hidden, flat_targets, output)
             total = ops.sum(objective * weights)

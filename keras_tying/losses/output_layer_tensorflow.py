@@ -2,7 +2,7 @@
 
 import tensorflow as tf
 
-from keras_tying.losses.augmentation_tensorflow import divergence, normaliser
+from keras_tying.losses.augmentation_tensorflow import Divergence, normaliser
 
 SCORES_PER_CHUNK = 2**25
 """Scores (tokens times words) alive at once: 128 MiB in float32. With gradients, half of what the embeddings take if
@@ -19,7 +19,7 @@ def token_losses(hidden, targets, output):
     def chunk_losses(states, words):
         scores = _scores(states, embeddings, bias, output)
         objective, nll = _losses(scores, tf.nn.softmax(scores), words, output)
-        return _augmented(objective, scores, words, rows, output)[0], nll
+        return _augmented(objective, _divergence(scores, words, rows, output), output), nll
 
     return _over_chunks(chunk_losses, (hidden, targets), embeddings)
 
@@ -27,30 +27,35 @@ def token_losses(hidden, targets, output):
 def fused_cross_entropy(hidden, targets, weights, output):
     """Returns the scalar `sum(weights * objective)` and the negative log-likelihoods `[N]`.
 
-    The sum is differentiable in `hidden` `[N, H]`, the output embeddings and the bias; its gradient is
-    computed beside it, so the backward pass only scales. The other results and arguments carry none.
+    The sum is differentiable in `hidden` `[N, H]`, the output embeddings, the bias and, where an augmentation
+    asks for it, the input embeddings; its gradient is computed beside it, so the backward pass only
+    scales. The other results and arguments carry none.
     """
     embeddings, bias, rows = _operands(hidden, output)
-    biases = () if bias is None else (bias,)
+    target_gradient = output.augmentation is not None and output.augmentation.target_gradient
+    others = (() if bias is None else (bias,)) + ((rows,) if target_gradient else ())
 
     @tf.custom_gradient
-    def cross_entropy(hidden, embeddings, *biases):
+    def cross_entropy(hidden, embeddings, *others):
         def chunk_gradients(states, words, chunk_weights):
-            scores = _scores(states, embeddings, biases[0] if biases else None, output)
+            scores = _scores(states, embeddings, bias, output)
             probabilities = tf.nn.softmax(scores)
             objective, nll = _losses(scores, probabilities, words, output)
-            objective, excess = _augmented(objective, scores, words, rows, output)
+            divergence = _divergence(scores, words, rows, output)
+            objective = _augmented(objective, divergence, output)
             with tf.control_dependencies([nll]):  # then the probabilities' memory can become their gradient's
-                d_scores = _score_gradient(scores, probabilities, excess, words, output)
+                d_scores = _score_gradient(scores, probabilities, divergence, words, output)
             # The weights meet the narrow sides of the products, not the scores.
             d_scores, by_token = tf.cast(d_scores, states.dtype), tf.cast(chunk_weights, states.dtype)[:, None]
             d_parameters = [tf.matmul(d_scores, states * by_token, transpose_a=True)]
-            if biases:
+            if bias is not None:
                 d_parameters.append(tf.matmul(d_scores, by_token, transpose_a=True)[:, 0])
+            if target_gradient:
+                d_parameters.append(divergence.in_rows(output.augmentation.alpha * chunk_weights))
             return objective, nll, tf.matmul(d_scores, embeddings) * by_token, *d_parameters
 
         objective, nll, d_hidden, *d_parameters = _over_chunks(
-            chunk_gradients, (hidden, targets, weights), embeddings, sums=(embeddings, *biases)
+            chunk_gradients, (hidden, targets, weights), embeddings, sums=(embeddings, *others)
         )
 
         def gradient(d_total, _):
@@ -59,7 +64,7 @@ def fused_cross_entropy(hidden, targets, weights, output):
 
         return (tf.reduce_sum(objective * weights), nll), gradient
 
-    total, nll = cross_entropy(hidden, embeddings, *biases)
+    total, nll = cross_entropy(hidden, embeddings, *others)
     return total, tf.stop_gradient(nll)
 
 
@@ -68,7 +73,8 @@ def _operands(hidden, output):
     bias = None if output.bias is None else tf.cast(tf.convert_to_tensor(output.bias), hidden.dtype)
     rows = None
     if output.augmentation is not None:
-        rows = tf.stop_gradient(tf.cast(tf.convert_to_tensor(output.input_embeddings), hidden.dtype))
+        rows = tf.cast(tf.convert_to_tensor(output.input_embeddings), hidden.dtype)
+        rows = rows if output.augmentation.target_gradient else tf.stop_gradient(rows)
     return embeddings, bias, rows
 
 
@@ -97,23 +103,27 @@ def _losses(scores, probabilities, words, output):
     return (1 - output.label_smoothing) * nll + output.label_smoothing * uniform, nll
 
 
-def _augmented(objective, scores, words, rows, output):
-    """The objective `[N]` with its augmentation, and what that adds to the gradient in the scores, `[N, V]`."""
-    augmentation = output.augmentation
-    if augmentation is None:
-        return objective, None
-    divergences, difference = divergence(scores, words, rows, augmentation.tau)
-    objective = augmentation.cross_entropy_weight * objective + augmentation.alpha * divergences
-    return objective, difference * (augmentation.alpha / augmentation.tau)
+def _divergence(scores, words, rows, output):
+    """That of the augmentation, if there is one."""
+    return None if output.augmentation is None else Divergence(scores, words, rows, output.augmentation.tau)
 
 
-def _score_gradient(scores, probabilities, excess, words, output):
+def _augmented(objective, divergence, output):
+    """The objective `[N]` with its augmentation."""
+    if divergence is None:
+        return objective
+    return output.augmentation.cross_entropy_weight * objective + output.augmentation.alpha * divergence.values
+
+
+def _score_gradient(scores, probabilities, divergence, words, output):
     """Gradients of the objectives in the scores before temperature and cap, `[N, V]`."""
-    share = 1.0 if output.augmentation is None else output.augmentation.cross_entropy_weight
+    augmentation = output.augmentation
+    share = 1.0 if augmentation is None else augmentation.cross_entropy_weight
     gradient = probabilities
     if output.label_smoothing:
         gradient -= output.label_smoothing / tf.cast(tf.shape(scores)[1], tf.float32)
-    if excess is not None:
+    if divergence is not None:
+        excess = divergence.in_scores * (augmentation.alpha / augmentation.tau)
         gradient = excess + (gradient if share == 1 else share * gradient)
     places = tf.stack([tf.range(tf.shape(words)[0], dtype=words.dtype), words], -1)
     at_words = tf.fill([tf.shape(words)[0]], share * (1 - output.label_smoothing))

@@ -12,7 +12,8 @@ def vd_lstm_small(tied=False, augmented=False, vocabulary_size=10_000, gamma=0.6
     Args:
         tied: Boolean, whether the input embedding is reused as the output embedding, without an output
             bias (the paper's RE).
-        augmented: Boolean, whether the model trains with `AugmentedLoss` unless told otherwise (AL).
+        augmented: Boolean, whether the model trains with `AugmentedLoss` unless told otherwise (AL); tied,
+            with the gradient through its target.
         vocabulary_size: Integer, word types.
         gamma: Float, the augmentation's weight over its temperature.
         tau: Float, the augmentation's temperature.
@@ -60,6 +61,6 @@ def _vd_lstm(units, initializer_range, dropout, tied, augmented, vocabulary_size
         tied=tied,
         dropout=VariationalDropout(hidden=dropout, shared=True),
         output_bias=not tied,
-        default_loss=AugmentedLoss(gamma, tau) if augmented else None,
+        default_loss=AugmentedLoss(gamma, tau, target_gradient=tied) if augmented else None,
         **{"initializer_range": initializer_range, **kwargs},
     )

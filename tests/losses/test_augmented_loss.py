@@ -3,9 +3,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from keras_tying.data import Vocabulary, load_corpus
 from keras_tying.losses import AugmentedLoss, OutputLayer, SequenceCrossEntropy, output_layer_tensorflow
 from keras_tying.losses.output_layer import Augmentation, plain_cross_entropy
 from keras_tying.models import JointLanguageModel, LanguageModel
+from keras_tying.optimizers import ClippedSGD
 
 B, T, H, V = 3, 8, 5, 17
 TAU, GAMMA = 3.0, 0.8
@@ -59,14 +61,19 @@ def test_proportional_loss_is_equation_6_1(arrays):
 @pytest.mark.parametrize(
     "options", [{}, {"bias": None}, {"soft_cap": 2.0}, {"temperature": 0.5, "label_smoothing": 0.2}], ids=str
 )
-def test_fused_loss_and_gradients_equal_the_plain_computation(arrays, options, scores_per_chunk, monkeypatch, rng):
+@pytest.mark.parametrize("target_gradient", [False, True])
+def test_fused_loss_and_gradients_equal_the_plain_computation(
+    arrays, options, scores_per_chunk, target_gradient, monkeypatch, rng
+):
     monkeypatch.setattr(output_layer_tensorflow, "SCORES_PER_CHUNK", scores_per_chunk)
     hidden, targets = tf.reshape(arrays["hidden"], (-1, H)), tf.reshape(arrays["targets"], (-1,))
     weights = tf.constant(rng.uniform(size=B * T), "float32")
-    output = layer(arrays, augmentation=Augmentation(TAU, alpha=4.0, cross_entropy_weight=0.7), **options)
+    augmentation = Augmentation(TAU, 4.0, cross_entropy_weight=0.7, target_gradient=target_gradient)
+    output = layer(arrays, augmentation=augmentation, **options)
     results = []
     for function in (output_layer_tensorflow.fused_cross_entropy, plain_cross_entropy):
         sources = [hidden, output.embeddings] + ([] if output.bias is None else [output.bias])
+        sources += [output.input_embeddings] if target_gradient else []
         with tf.GradientTape() as tape:
             tape.watch(sources)
             total, nll = function(hidden, targets, weights, output)
@@ -111,6 +118,23 @@ def test_a_model_trains_with_it_and_its_perplexity_stays_that_of_words(rng, tied
     assert augmented["loss"] > plain["loss"]
     again = LanguageModel.from_config(model.get_config())
     assert again.default_loss.get_config() == model.default_loss.get_config()
+
+
+@pytest.mark.parametrize("target_gradient", [False, True])
+def test_a_tied_model_runs_away_from_a_target_that_holds_still(target_gradient):
+    """Perplexity beyond the number of words: worse than a guess."""
+    words, rows, steps = 300, 10, 20
+    tokens = list(load_corpus("embedded").tokens("train"))
+    ids = Vocabulary.from_tokens(tokens, words).encode(tokens)
+    ids = ids[: len(ids) // rows * rows].reshape(rows, -1)
+    keras.utils.set_random_seed(1)
+    model = LanguageModel(words, 32, num_layers=1, output_bias=False)
+    model.compile(ClippedSGD(1.0, 5.0), AugmentedLoss(0.8, target_gradient=target_gradient))
+    for start in np.arange(600) * steps % (ids.shape[1] - steps - 1):
+        model.reset_metrics()
+        inputs, targets = (ids[:, first : first + steps] for first in (start, start + 1))
+        perplexity = model.train_on_batch(inputs, targets, return_dict=True)["perplexity"]
+    assert perplexity < 100 if target_gradient else perplexity > words
 
 
 def test_embeddings_of_different_widths_are_refused(rng):

@@ -77,7 +77,12 @@ def test_model_with_variational_dropout_survives_its_file(rng, tmp_path):
     model.save(tmp_path / "model.keras")
     again = keras.saving.load_model(tmp_path / "model.keras")
     assert again.dropout == VariationalDropout(hidden=0.3, shared=True)
-    assert again.default_loss.gamma == model.default_loss.gamma
+    assert again.default_loss.get_config() == model.default_loss.get_config()
+
+
+@pytest.mark.parametrize("tied", [False, True])
+def test_only_a_tied_model_moves_its_target(tied):
+    assert zoo.vd_lstm_small(tied=tied, augmented=True, vocabulary_size=V).default_loss.target_gradient == tied
 
 
 @pytest.mark.parametrize(("tied", "parameters"), [(False, 4_651_600), (True, 2_641_600)])
