@@ -5,8 +5,8 @@ likeliest words; of all continuations and the finished ones the `K` likeliest st
 are ranked by log-probability over `length ** length_penalty`, the end counted as a word.
 
 Sentences all of whose hypotheses are finished leave the batch. TensorFlow runs the whole search in the
-graph and drops them as they finish; on other backends, which compile for each shape, a batch is
-halved when half of it is done.
+graph, drops them as they finish and scores words only for hypotheses that go on; on other backends,
+which compile for each shape, a batch is halved when half of it is done.
 """
 
 from functools import partial
@@ -74,20 +74,29 @@ def first_beam(encoded, limits, beam_size, steps, drawing=False):
     )
 
 
-def likeliest_words(logits, number):
-    """The `number` likeliest words of each row of `logits` `[..., V]`: log-probabilities and words, best first."""
+def likeliest_words(model, hidden, live, number):
+    """The `number` likeliest words of each hypothesis: log-probabilities and words `[B, K, number]`, best first.
+
+    Args:
+        model: A `Translator`.
+        hidden: What the output embedding is multiplied with, `[B, K, E]`.
+        live: Which hypotheses go on, `[B, K]`; what is found for others does not matter.
+        number: Words.
+    """
+    logits = ops.cast(model.scores(hidden), "float32")
     best, words = ops.top_k(logits, number)
     return best - ops.logsumexp(logits, axis=-1, keepdims=True), words
 
 
 def advance(model, end_id, step, beam, draw=None, likeliest=likeliest_words):
     """The beam one word later; `likeliest` is how the best words are found."""
-    logits, states, _ = model.step(beam.last, beam.states, beam.memory)
-    logits = ops.cast(logits, "float32")
+    hidden, states, _ = model.step(beam.last, beam.states, beam.memory)
     if draw is None:
-        best, words = likeliest(logits, min(beam.scores.shape[1], logits.shape[-1]))  # [B, K, K]
-        parents, words, scores = best_continuations(best, words, beam)
+        live = ~beam.finished & (beam.scores > IMPOSSIBLE)
+        number = min(beam.scores.shape[1], model.target_vocabulary_size)
+        parents, words, scores = best_continuations(*likeliest(model, hidden, live, number), beam)
     else:
+        logits = ops.cast(model.scores(hidden), "float32")
         parents, words, scores = drawn_continuations(logits, beam, draw, step)
 
     def of_parents(values):

@@ -47,23 +47,26 @@ def search(model, source, limits, beam_size, length_penalty, end_id, draw=None):
     return np.asarray(words), np.asarray(scores)
 
 
-def likeliest_words(logits, number):
-    """The `number` likeliest words of each row of `logits` `[B, K, V]`: log-probabilities and words, best first.
+def likeliest_words(model, hidden, live, number):
+    """`likeliest_words` of `beam_search`, looked for only where a hypothesis is `live`.
 
-    They are in the `number` blocks of words whose maxima are highest, so few scores need to be ranked.
+    The words are in the `number` blocks of words whose maxima are highest, so few scores need to be ranked.
     """
-    rows, beam_size, _ = tf.unstack(tf.shape(logits))
-    blocks = -(-logits.shape[-1] // WORDS_PER_BLOCK)
-    filling = blocks * WORDS_PER_BLOCK - logits.shape[-1]
-    filled = tf.pad(logits, [[0, 0], [0, 0], [0, filling]], constant_values=logits.dtype.min) if filling else logits
-    cut = tf.reshape(filled, [rows, beam_size, blocks, WORDS_PER_BLOCK])
+    logits = tf.cast(model.scores(tf.boolean_mask(hidden, live)), tf.float32)  # [N, V]
+    vocabulary_size = model.target_vocabulary_size
+    blocks = -(-vocabulary_size // WORDS_PER_BLOCK)
+    filling = blocks * WORDS_PER_BLOCK - vocabulary_size
+    filled = tf.pad(logits, [[0, 0], [0, filling]], constant_values=logits.dtype.min) if filling else logits
+    cut = tf.reshape(filled, [-1, blocks, WORDS_PER_BLOCK])
     best_blocks = tf.math.top_k(tf.reduce_max(cut, -1), min(number, blocks)).indices
-    candidates = tf.gather(cut, best_blocks, batch_dims=2)
-    best, places = tf.math.top_k(tf.reshape(candidates, [rows, beam_size, -1]), number)
-    words = tf.gather(best_blocks, places // WORDS_PER_BLOCK, batch_dims=2) * WORDS_PER_BLOCK
+    candidates = tf.gather(cut, best_blocks, batch_dims=1)
+    best, places = tf.math.top_k(tf.reshape(candidates, [-1, min(number, blocks) * WORDS_PER_BLOCK]), number)
+    words = tf.gather(best_blocks, places // WORDS_PER_BLOCK, batch_dims=1) * WORDS_PER_BLOCK
     words += places % WORDS_PER_BLOCK
-    first = tf.gather(tf.nn.softmax(logits), words[..., :1], batch_dims=2)
-    return best - best[..., :1] + tf.math.log(first), words
+    first = tf.gather(tf.nn.softmax(logits), words[:, :1], batch_dims=1)
+    best += tf.math.log(first) - best[:, :1]
+    shape = tf.concat([tf.shape(live), [number]], 0)
+    return tuple(tf.scatter_nd(tf.where(live), found, tf.cast(shape, tf.int64)) for found in (best, words))
 
 
 def search_in_graph(model, source, limits, beam_size, length_penalty, end_id, draw=None):

@@ -182,11 +182,12 @@ class Translator(FusedOutputModel):
             memory: From `encode`.
 
         Returns:
-            Logits `[B, N, V]`, new states `[B, N, H]` and attention weights `[B, N, S]`.
+            What the output embedding is multiplied with, `[B, N, E]`, new states `[B, N, H]` and attention
+            weights `[B, N, S]`.
         """
         vectors = self._vectors(self.embedding, words, "target", False)
         states, contexts, weights = self.decoder.step(vectors, memory, states)
-        return self.scores(self._readout(states, vectors, contexts, False)), states, weights
+        return self._readout(states, vectors, contexts, False), states, weights
 
     def _vectors(self, embedding, ids, place, training):
         live = ops.expand_dims(ops.cast(ops.greater_equal(ids, 0), self.compute_dtype), -1)

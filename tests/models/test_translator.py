@@ -233,8 +233,10 @@ def test_no_sentences_give_no_translations(model):
 
 @pytest.mark.parametrize("words", [4, 40, 41, 8000])
 def test_the_likeliest_words_are_found_in_blocks(rng, words):
-    logits = keras.ops.convert_to_tensor(rng.normal(size=(2, 3, words)).astype("float32") * 5)
-    found = beam_search_tensorflow.likeliest_words(logits, 4)
-    expected = beam_search.likeliest_words(logits, 4)
-    np.testing.assert_array_equal(found[1], expected[1])
-    np.testing.assert_allclose(found[0], expected[0], atol=1e-5)
+    model, live = small(size=words), np.array([[True, False, True], [False, True, True]])
+    hidden = keras.ops.convert_to_tensor(rng.normal(size=(2, 3, 6)).astype("float32") * 50)
+    found = beam_search_tensorflow.likeliest_words(model, hidden, live, 4)
+    expected = beam_search.likeliest_words(model, hidden, live, 4)
+    np.testing.assert_array_equal(np.array(found[1])[live], np.array(expected[1])[live])
+    np.testing.assert_allclose(np.array(found[0])[live], np.array(expected[0])[live], atol=1e-5)
+    assert not np.any(np.array(found[1])[~live])
