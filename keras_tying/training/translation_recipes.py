@@ -7,7 +7,7 @@ from pydantic import Field
 
 from keras_tying.data import SPLITS, ParallelCorpus, load_parallel, parallel_files
 from keras_tying.tables import Table
-from keras_tying.zoo.recipes import Model, Precision, find_recipe, recipe_folder, write_results
+from keras_tying.zoo.recipes import Model, Precision, check_unchanged, find_recipe, recipe_folder, write_results
 
 
 class TranslationData(Table):
@@ -110,6 +110,5 @@ def record_results(settings: TranslationRunSettings, results: dict[str, Any]) ->
         ValueError: If the run was not made by the recipe as it stands.
     """
     name = settings.recipe_name
-    if load_translation_recipe(name) != settings.recipe:
-        raise ValueError(f"The run's settings differ from the recipe {name!r}, so its figures are not recorded there.")
+    check_unchanged(name, load_translation_recipe(name), settings.recipe)
     write_results(translation_recipe_folder(), name, results)

@@ -164,19 +164,23 @@ def record_measured(settings: RunSettings, results: dict[str, Any]) -> None:
         ValueError: If the run was not made by the recipe as it stands.
     """
     name = settings.recipe_name
-    recipe = load_recipe(name)
-    if (recipe.model, recipe.data, recipe.optimisation) != (
-        settings.recipe.model,
-        settings.recipe.data,
-        settings.recipe.optimisation,
-    ):
-        raise ValueError(f"The run's settings differ from the recipe {name!r}, so its figures are not recorded there.")
+    check_unchanged(name, load_recipe(name), settings.recipe)
     path = recipe_folder() / f"{name}.toml"
     measured = Measured(**{key: value for key, value in results.items() if key in Measured.model_fields})
     document = tomlkit.parse(path.read_text(encoding="utf-8"))
     document["measured"] = measured.model_dump()
     write_atomically(path, tomlkit.dumps(document).encode())
     write_results(recipe_folder(), name, results)
+
+
+def check_unchanged(name: str, recipe: Any, trained: Any) -> None:
+    """Compares a recipe with what a run was trained by; words about it may differ.
+
+    Raises:
+        ValueError: If model, data or optimisation do.
+    """
+    if any(getattr(recipe, part) != getattr(trained, part) for part in ("model", "data", "optimisation")):
+        raise ValueError(f"The run's settings differ from the recipe {name!r}, so its figures are not recorded there.")
 
 
 def write_results(folder: Path, name: str, results: dict[str, Any]) -> None:

@@ -2,6 +2,7 @@ import pytest
 
 from keras_tying import zoo
 from keras_tying.tables import dump_table, load_table, parse_table
+from keras_tying.training.translation_recipes import load_translation_recipe
 from keras_tying.zoo import cards, recipes
 from keras_tying.zoo.registry import create_model
 
@@ -64,6 +65,12 @@ def test_a_run_of_changed_settings_is_not_recorded():
     )
     with pytest.raises(ValueError, match=r"differ from the recipe 'ptb_small_tied'"):
         recipes.record_measured(settings, {})
+
+
+@pytest.mark.parametrize("load", [recipes.load_recipe, load_translation_recipe])
+def test_words_about_a_recipe_may_change_after_its_run(load):
+    recipe = load("ptb_small_tied" if load is recipes.load_recipe else "embedded_en_de")
+    recipes.check_unchanged("any", recipe, recipe.model_copy(update={"notes": "other words"}))
 
 
 def test_run_settings_survive_their_file(tmp_path):
