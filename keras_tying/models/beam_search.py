@@ -94,7 +94,8 @@ def advance(model, end_id, step, beam, draw=None, likeliest=likeliest_words):
     if draw is None:
         live = ~beam.finished & (beam.scores > IMPOSSIBLE)
         number = min(beam.scores.shape[1], model.target_vocabulary_size)
-        parents, words, scores = best_continuations(*likeliest(model, hidden, live, number), beam)
+        best, words = likeliest(model, hidden, live, number)  # [B, K, K]
+        parents, words, scores = best_continuations(best, words, beam)
     else:
         logits = ops.cast(model.scores(hidden), "float32")
         parents, words, scores = drawn_continuations(logits, beam, draw, step)
