@@ -25,13 +25,10 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # TensorFlow's warnings, wit
 
 import keras
 
-from keras_tying import data, zoo
-from keras_tying.files import check_fingerprint
-from keras_tying.metrics import translation_scores
+from keras_tying import data
 from keras_tying.study.translation_page import write_tables
 from keras_tying.tables import dump_table, load_table
 from keras_tying.training import (
-    Checkpoints,
     Distribution,
     Run,
     add_run_arguments,
@@ -42,13 +39,19 @@ from keras_tying.training import (
 )
 from keras_tying.training.attention_pictures import attention_figure
 from keras_tying.training.translation import train_translator
-from keras_tying.training.translation_evaluation import pair_perplexity, translate_sentences
+from keras_tying.training.translation_evaluation import translate_sentences
 from keras_tying.training.translation_recipes import (
     TranslationRecipe,
-    TranslationRunSettings,
     load_translation_recipe,
-    record_results,
     translation_recipe_folder,
+)
+from keras_tying.training.translation_runs import (
+    TranslationRunSettings,
+    measure_translator,
+    open_trained,
+    pairs_to_measure_on,
+    record_translation,
+    translation_results,
 )
 from keras_tying.zoo.recipes import write_results
 
@@ -184,64 +187,37 @@ def open_or_learn(arguments: argparse.Namespace, settings: TranslationRunSetting
     return data.Subwords.learn(data.sentences_of(settings.corpus().pairs("train")), settings.recipe.data.subwords)
 
 
-def open_subwords(run: Run, settings: TranslationRunSettings) -> data.Subwords:
-    subwords = data.Subwords.load(run.subwords)
-    what = "sentencepiece model this run was made with"
-    check_fingerprint(run.subwords, what, settings.subwords_sha256, subwords.sha256)
-    return subwords
-
-
-def pairs_to_train_on(
-    settings: TranslationRunSettings, corpus: data.ParallelCorpus, subwords: data.Subwords
-) -> data.SentencePairs:
-    if settings.prepared:
-        return data.PreparedPairs(settings.prepared).pairs("train", subwords)
-    return data.SentencePairs.encode(corpus.pairs("train"), subwords, subwords, settings.recipe.data.longest)
-
-
-def pairs_to_measure_on(corpus: data.ParallelCorpus, subwords: data.Subwords) -> dict[str, data.SentencePairs]:
-    splits = (split for split in corpus.splits if split != "train")
-    return {split: data.SentencePairs.encode(corpus.pairs(split), subwords, subwords) for split in splits}
-
-
-def build_model(recipe: TranslationRecipe, subwords: data.Subwords, **changes) -> keras.Model:
-    size = len(subwords)
-    arguments = {**recipe.model.arguments, **changes}
-    return zoo.create_model(recipe.model.name, source_vocab=size, target_vocab=size, **arguments)
-
-
 # The things it does
 
 
 def train(run: Run, settings: TranslationRunSettings, arguments: argparse.Namespace, distribution: Distribution) -> int:
-    recipe = settings.recipe
     corpus = settings.corpus()
-    subwords = open_subwords(run, settings)
-    pairs = {"train": pairs_to_train_on(settings, corpus, subwords), **pairs_to_measure_on(corpus, subwords)}
+    subwords = settings.open_subwords(run)
+    pairs, measured = settings.pairs_to_train_on(corpus, subwords), pairs_to_measure_on(corpus, subwords)
     keras.config.set_dtype_policy(settings.precision)
     keras.utils.set_random_seed(settings.seed)
     with distribution.scope():
-        model = build_model(recipe, subwords)
+        model = settings.build_model(subwords)
     if distribution.is_chief:
-        print_head(run, settings, model, subwords, pairs)
+        print_head(run, settings, model, subwords, {"train": pairs, **measured})
     progress = train_translator(
         model,
-        pairs["train"],
+        pairs,
         list(corpus.pairs("valid")),
         subwords,
-        recipe.optimisation,
+        settings.recipe.optimisation,
         run,
         settings.seed,
         arguments.checkpoint_minutes,
     )
     if distribution.is_chief:
         keep(run, model, subwords)
-        results = {**measure(model, corpus, pairs, subwords), **record(settings, model, pairs, progress)}
-        results |= distribution.description
+        results = measure_translator(model, corpus, measured, subwords)
+        results |= translation_results(model, pairs.target_tokens, settings, progress) | distribution.description
         run.write_results(results)
         print_results(run, results)
         if arguments.record:
-            record_results(settings, results)
+            record_translation(settings, results)
             write_tables()
     distribution.meet()
     return 0
@@ -266,15 +242,16 @@ def print_results(run: Run, results: dict) -> None:
 
 
 def evaluate(run: Run, beam: int) -> int:
-    settings, model, subwords = trained(run)
+    settings, model, subwords = open_trained(run)
     corpus = settings.corpus()
-    for name, figure in measure(model, corpus, pairs_to_measure_on(corpus, subwords), subwords, beam).items():
+    figures = measure_translator(model, corpus, pairs_to_measure_on(corpus, subwords), subwords, beam)
+    for name, figure in figures.items():
         print(f"{name:22}  {figure if isinstance(figure, str) else format(figure, '.2f')}")
     return 0
 
 
 def translate(run: Run, beam: int, picture: Path | None) -> int:
-    _, model, subwords = trained(run)
+    _, model, subwords = open_trained(run)
     for chunk in chunks(sys.stdin.buffer):
         translations = translate_sentences(model, subwords, chunk, beam)
         print(*translations, sep="\n", flush=True)
@@ -325,48 +302,6 @@ def overlap(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def trained(run: Run) -> tuple[TranslationRunSettings, keras.Model, data.Subwords]:
-    settings = load_table(TranslationRunSettings, run.config)
-    if not run.model.exists():
-        raise FileNotFoundError(f"{run.folder} has no trained model yet. Finish it with --resume {run.folder}")
-    return settings, keras.saving.load_model(run.model), open_subwords(run, settings)
-
-
-def measure(
-    model: keras.Model,
-    corpus: data.ParallelCorpus,
-    pairs: dict[str, data.SentencePairs],
-    subwords: data.Subwords,
-    beam: int = 5,
-) -> dict:
-    """BLEU, chrF and perplexity of validation and test."""
-    figures = {}
-    for split in corpus.splits:
-        if split == "train":
-            continue
-        sources, references = zip(*corpus.pairs(split), strict=True)
-        scores = translation_scores(translate_sentences(model, subwords, sources, beam), references)
-        figures |= {f"{split}_perplexity": pair_perplexity(model, pairs[split])}
-        figures |= {f"{split}_{name}": score for name, score in scores.items()}
-    return {**figures, "beam": beam}
-
-
-def record(
-    settings: TranslationRunSettings, model: keras.Model, pairs: dict[str, data.SentencePairs], progress: Checkpoints
-) -> dict:
-    words = pairs["train"].target_tokens * len(progress.history)
-    return {
-        "parameters": model.count_params(),
-        "seed": settings.seed,
-        "epochs": len(progress.history),
-        "wall_time_seconds": round(progress.seconds, 1),
-        "words_per_second": round(words / progress.seconds, 1),
-        **environment(),
-        "command": settings.command,
-        "history": progress.history,
-    }
-
-
 def languages_of(pairs: data.SentencePairs) -> str:
     """Whose subwords are whose, in words."""
     shared = pairs.overlap()
@@ -383,7 +318,7 @@ def print_head(
     subwords: data.Subwords,
     pairs: dict[str, data.SentencePairs],
 ) -> None:
-    untied = build_model(settings.recipe, subwords, tying="none").count_params()
+    untied = settings.build_model(subwords, tying="none").count_params()
     shared = "" if settings.prepared else f"; {languages_of(pairs['train'])}"  # which reads all of the text
     print(
         f"{settings.recipe.title}\n"

@@ -1,13 +1,12 @@
-"""Recipes of translation models, and the settings of their runs."""
+"""Recipes of translation models."""
 
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import Field
 
-from keras_tying.data import SPLITS, ParallelCorpus, load_parallel, parallel_files
 from keras_tying.tables import Table
-from keras_tying.zoo.recipes import Model, Precision, check_unchanged, find_recipe, recipe_folder, write_results
+from keras_tying.zoo.recipes import Model, find_recipe, recipe_folder
 
 
 class TranslationData(Table):
@@ -58,38 +57,6 @@ class TranslationRecipe(Table):
     published: PublishedTranslation | None = None
 
 
-class TranslationRunSettings(Table):
-    """Everything that decided a run: `config.toml` of its folder."""
-
-    recipe_name: str
-    seed: int
-    command: str
-    subwords_sha256: str = ""
-    data_dir: str | None = None
-    files: dict[str, list[list[str]]] | None = None
-    """Of each split, pairs of source and target file."""
-    prepared: str | None = None
-    """Folder of prepared pairs to train on."""
-    precision: Precision = "float32"
-    """Of computation; variables stay float32."""
-    recipe: TranslationRecipe
-
-    def corpus(self) -> ParallelCorpus:
-        """The run's text."""
-        return open_parallel(self.recipe.data, self.files, self.data_dir)
-
-
-def open_parallel(
-    data: TranslationData, files: dict[str, list[list[str]]] | None, data_dir: str | None
-) -> ParallelCorpus:
-    """The text of a recipe, or of files given instead."""
-    if files:
-        return parallel_files(
-            {split: [(pair[0], pair[1]) for pair in files[split]] for split in SPLITS if split in files}
-        )
-    return load_parallel(data.corpus, data.source, data.target, data_dir)
-
-
 def translation_recipe_folder() -> Path:
     return recipe_folder() / "translation"
 
@@ -101,14 +68,3 @@ def load_translation_recipe(name_or_path: str | Path) -> TranslationRecipe:
         ValueError: If there is no such recipe, or a key is unknown or has a value of the wrong type.
     """
     return find_recipe(TranslationRecipe, translation_recipe_folder(), name_or_path)
-
-
-def record_results(settings: TranslationRunSettings, results: dict[str, Any]) -> None:
-    """Writes what a run gave beside its recipe.
-
-    Raises:
-        ValueError: If the run was not made by the recipe as it stands.
-    """
-    name = settings.recipe_name
-    check_unchanged(name, load_translation_recipe(name), settings.recipe)
-    write_results(translation_recipe_folder(), name, results)
