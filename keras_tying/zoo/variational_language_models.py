@@ -6,16 +6,7 @@ from keras_tying.zoo.registry import register
 
 
 @register
-def vd_lstm_small(
-    tied=False,
-    augmented=False,
-    vocabulary_size=10_000,
-    gamma=0.65,
-    tau=20.0,
-    dropout=0.3,
-    input_dropout=0.0,
-    **kwargs,
-):
+def vd_lstm_small(tied=False, augmented=False, vocabulary_size=10_000, gamma=0.65, tau=20.0, dropout=0.3, **kwargs):
     """Two LSTM layers of 200 units, hidden states dropped with probability 0.3.
 
     Args:
@@ -28,7 +19,6 @@ def vd_lstm_small(
         tau: Float, the augmentation's temperature.
         dropout: Float in [0, 1): the rate. The paper names the probabilities to be kept: 0.7, 0.5 and
             0.35 for small, medium and large on Penn Treebank, 0.8 and 0.6 for small and medium on WikiText-2.
-        input_dropout: Float in [0, 1): the rate of embedded words.
         **kwargs: Further arguments of `LanguageModel`.
 
     Returns:
@@ -37,20 +27,11 @@ def vd_lstm_small(
     Reference:
         Inan, Khosravi and Socher, Tying Word Vectors and Word Classifiers, table 1 and appendix A.
     """
-    return _vd_lstm(200, 0.1, dropout, input_dropout, tied, augmented, vocabulary_size, gamma, tau, kwargs)
+    return _vd_lstm(200, 0.1, dropout, tied, augmented, vocabulary_size, gamma, tau, kwargs)
 
 
 @register
-def vd_lstm_medium(
-    tied=False,
-    augmented=False,
-    vocabulary_size=10_000,
-    gamma=0.65,
-    tau=20.0,
-    dropout=0.5,
-    input_dropout=0.0,
-    **kwargs,
-):
+def vd_lstm_medium(tied=False, augmented=False, vocabulary_size=10_000, gamma=0.65, tau=20.0, dropout=0.5, **kwargs):
     """Two LSTM layers of 650 units, hidden states dropped with probability 0.5.
 
     Takes the arguments of `vd_lstm_small`.
@@ -58,20 +39,11 @@ def vd_lstm_medium(
     Reference:
         Inan, Khosravi and Socher, Tying Word Vectors and Word Classifiers, table 1 and appendix A.
     """
-    return _vd_lstm(650, 0.05, dropout, input_dropout, tied, augmented, vocabulary_size, gamma, tau, kwargs)
+    return _vd_lstm(650, 0.05, dropout, tied, augmented, vocabulary_size, gamma, tau, kwargs)
 
 
 @register
-def vd_lstm_large(
-    tied=False,
-    augmented=False,
-    vocabulary_size=10_000,
-    gamma=0.65,
-    tau=20.0,
-    dropout=0.65,
-    input_dropout=0.0,
-    **kwargs,
-):
+def vd_lstm_large(tied=False, augmented=False, vocabulary_size=10_000, gamma=0.65, tau=20.0, dropout=0.65, **kwargs):
     """Two LSTM layers of 1500 units, hidden states dropped with probability 0.65.
 
     Takes the arguments of `vd_lstm_small`.
@@ -79,15 +51,15 @@ def vd_lstm_large(
     Reference:
         Inan, Khosravi and Socher, Tying Word Vectors and Word Classifiers, table 1 and appendix A.
     """
-    return _vd_lstm(1500, 0.04, dropout, input_dropout, tied, augmented, vocabulary_size, gamma, tau, kwargs)
+    return _vd_lstm(1500, 0.04, dropout, tied, augmented, vocabulary_size, gamma, tau, kwargs)
 
 
-def _vd_lstm(units, initializer_range, dropout, input_dropout, tied, augmented, vocabulary_size, gamma, tau, kwargs):
+def _vd_lstm(units, initializer_range, dropout, tied, augmented, vocabulary_size, gamma, tau, kwargs):
     return LanguageModel(
         vocabulary_size,
         units,
         tied=tied,
-        dropout=VariationalDropout(inputs=input_dropout, hidden=dropout, shared=True),
+        dropout=VariationalDropout(hidden=dropout, shared=True),
         output_bias=not tied,
         default_loss=AugmentedLoss(gamma, tau, target_gradient=tied) if augmented else None,
         **{"initializer_range": initializer_range, **kwargs},
