@@ -12,9 +12,10 @@ from torch.nn.utils import rnn
 
 
 class PyTorchTranslator(nn.Module):
-    def __init__(self, vocabulary: int, width: int, units: int):
+    def __init__(self, vocabulary: int, width: int, units: int, three_way: bool = True):
         super().__init__()
         self.embedding = nn.Embedding(vocabulary, width)
+        self.source_embedding = self.embedding if three_way else nn.Embedding(vocabulary, width)
         self.encoder = nn.GRU(width, units, bidirectional=True, batch_first=True)
         self.first_state = nn.Linear(2 * units, units)
         self.first_cell, self.second_cell = nn.GRUCell(width, units), nn.GRUCell(2 * units, units)
@@ -25,7 +26,9 @@ class PyTorchTranslator(nn.Module):
 
     def encode(self, source, lengths):
         """Annotations, their keys, which of them are words, and the first state."""
-        packed = rnn.pack_padded_sequence(self.embedding(source), lengths, batch_first=True, enforce_sorted=False)
+        packed = rnn.pack_padded_sequence(
+            self.source_embedding(source), lengths, batch_first=True, enforce_sorted=False
+        )
         annotations, _ = rnn.pad_packed_sequence(self.encoder(packed)[0], batch_first=True)
         mask = torch.arange(annotations.shape[1]) < lengths[:, None]
         mean = annotations.sum(1) / lengths[:, None]
@@ -106,12 +109,13 @@ def beam_search(model: PyTorchTranslator, source, lengths, limits, size: int, en
 
 
 def with_weights_of(translator) -> PyTorchTranslator:
-    """A copy of a three-way tied `keras_tying.models.Translator`."""
+    """A copy of a `keras_tying.models.Translator` of one vocabulary, its decoder tied or all of it."""
     decoder, attention = translator.decoder, translator.decoder.attention
     forwards, backwards = translator.forwards, translator.backwards
     zeros = np.zeros_like(decoder.bias)
     state = {
         "embedding.weight": np.array(translator.embedding.embeddings),
+        "source_embedding.weight": np.array(translator.source_embedding.embeddings),
         "bias": np.array(translator.embedding.bias),
         "query.weight": np.transpose(attention.query_kernel),
         "score.weight": np.transpose(attention.score_vector),
@@ -126,7 +130,8 @@ def with_weights_of(translator) -> PyTorchTranslator:
     }
     for number, layer in enumerate(translator.readouts):
         state |= _linear(f"readouts.{number}", layer.kernel, layer.bias)
-    copy = PyTorchTranslator(translator.target_vocabulary_size, translator.embedding_size, translator.units)
+    sizes = translator.target_vocabulary_size, translator.embedding_size, translator.units
+    copy = PyTorchTranslator(*sizes, three_way=translator.tying == "three_way")
     copy.load_state_dict({name: torch.from_numpy(np.ascontiguousarray(value)) for name, value in state.items()})
     return copy
 

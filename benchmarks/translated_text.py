@@ -1,6 +1,6 @@
 """Sentences of a text translated a second, by a trained model: here, and by a copy of it in PyTorch.
 
-python -m benchmarks.translated_text RUN TEXT           RUN is a folder of train/nmt.py, three-way tied
+python -m benchmarks.translated_text RUN TEXT           RUN is a folder of train/nmt.py, its decoder tied or all of it
 
 Sentences of a text differ in length and end at different steps, which random ones do not. Batches are of 100 sentences
 of like length. PyTorch translates twice: as a plain loop, which ends when the last sentence does, and with finished
