@@ -17,9 +17,8 @@ def dropout_layers(dropout, num_layers, dtype):
         dtype: Their dtype policy.
     """
     rates, noise_shape = [dropout] * (num_layers + 1), None
-    if isinstance(dropout, VariationalDropout):  # otherwise, the recurrent layers drop their own inputs
-        embedded = dropout.inputs if dropout.shared else 0.0
-        rates, noise_shape = [embedded] + [0.0] * (num_layers - 1) + [dropout.outputs], ONE_MASK_A_WINDOW
+    if isinstance(dropout, VariationalDropout):  # the recurrent layers drop their own inputs
+        rates, noise_shape = [0.0] * num_layers + [dropout.outputs], ONE_MASK_A_WINDOW
     return [
         keras.layers.Dropout(rate, noise_shape=noise_shape, dtype=dtype, name=f"dropout_{i}")
         for i, rate in enumerate(rates)
@@ -60,7 +59,7 @@ def recurrent_layers(units, num_layers, recurrence_depth, dropout, initializer, 
         if dropout.shared and recurrence_depth:
             raise ValueError(f"Recurrent highway layers have no `shared` masks. Received: dropout={dropout}")
         if dropout.shared:
-            masks |= {"dropout": 0.0, "shared_dropout_masks": True, "drop_outputs": True}
+            masks |= {"shared_dropout_masks": True, "drop_outputs": True}
     if recurrence_depth is None:
         return [LSTM(units, unit_forget_bias=False, **arguments("lstm", i)) for i in range(num_layers)]
     return [RecurrentHighway(units, recurrence_depth, **arguments("highway", i)) for i in range(num_layers)]

@@ -10,8 +10,7 @@ class VariationalDropout:
     Two ways of sharing masks are published. By default (Gal and Ghahramani) inputs and hidden states
     have masks of their own, one for each gate of an LSTM. With `shared` (Inan et al.) a layer's
     hidden state has one mask, under which it goes into the recurrence, into the layer above and into the
-    output embedding; `inputs` is then the rate of embedded words, the first layer's inputs, alone, and
-    `outputs` has no rate of its own.
+    output embedding; `inputs` and `outputs` then have no rates of their own.
 
     Args:
         words: Rate of embedded words: a word dropped in a row is dropped wherever the row has it.
@@ -45,9 +44,10 @@ class VariationalDropout:
             rate = getattr(self, name)
             if not 0 <= rate < 1:
                 raise ValueError(f"`{name}` must be in [0, 1). Received: {name}={rate}")
-        if self.shared and self.outputs:
+        if self.shared and (self.inputs or self.outputs):
             raise ValueError(
-                f"With `shared` the mask of `hidden` is that of outputs too. Received: outputs={self.outputs}"
+                "With `shared` the mask of `hidden` is that of inputs and outputs too. Leave those at 0. "
+                f"Received: inputs={self.inputs}, outputs={self.outputs}"
             )
 
     def get_config(self):

@@ -58,15 +58,6 @@ def test_shared_masks_are_those_of_recurrence_next_layer_and_output(rng):
         hidden = outputs
 
 
-def test_with_shared_masks_inputs_are_those_of_the_first_layer(rng):
-    model = model_with(inputs=0.5, hidden=0.25, shared=True)
-    masked = np.array(model.dropouts[0](np.ones((4, 5, H), "float32"), training=True))
-    assert np.array_equal(masked, np.repeat(masked[:, :1], 5, axis=1))
-    assert set(np.unique(masked)) == {0.0, 2.0}
-    assert [dropout.rate for dropout in model.dropouts[1:]] == [0, 0]
-    assert [layer.dropout for layer in model.recurrent] == [0, 0]
-
-
 def test_states_are_carried_without_the_mask(rng):
     model = model_with(hidden=0.5, shared=True)
     _, states = model.hidden_states(rng.integers(0, V, (2, 5)), training=True)
@@ -106,7 +97,7 @@ def test_vd_lstm_small_reuses_the_embedding_without_a_bias(tied, parameters):
     [
         ({"words": 1.0}, r"`words` must be in \[0, 1\). Received: words=1.0"),
         ({"hidden": -0.1}, r"`hidden` must be in \[0, 1\). Received: hidden=-0.1"),
-        ({"hidden": 0.3, "outputs": 0.2, "shared": True}, r"that of outputs too. Received: outputs=0.2"),
+        ({"hidden": 0.3, "inputs": 0.2, "shared": True}, r"Leave those at 0. Received: inputs=0.2"),
         (1.0, r"`dropout` must be in \[0, 1\). Received: dropout=1.0"),
     ],
 )
