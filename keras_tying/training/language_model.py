@@ -40,7 +40,6 @@ class Schedule:
     full_rate_epochs: int
     decay: float
     patience: int | None = None
-    session_epochs: int | None = None
     weight_decay: float = 0.0
     l2: float = 0.0
 
@@ -96,7 +95,6 @@ def train_language_model(
 
 def _callbacks(model, batches, valid_ids, vocabulary, schedule, run, checkpoints) -> list:
     def rate(epoch: int, _: float) -> float:
-        epoch %= schedule.session_epochs or schedule.epochs
         return decayed_rate(epoch, schedule.learning_rate, schedule.full_rate_epochs, schedule.decay)
 
     def sample() -> str:

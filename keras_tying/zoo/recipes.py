@@ -50,8 +50,6 @@ class Optimisation(Table):
     """Factor of the learning rate at each epoch after those."""
     patience: int | None = Field(default=None, ge=1)
     """Epochs without a better validation perplexity before training stops; `None` never stops."""
-    session_epochs: int | None = Field(default=None, ge=1)
-    """Epochs after which the learning rate starts anew, from the weights reached; `None` never starts anew."""
     weight_decay: float = Field(default=0.0, ge=0, lt=1)
     """After each update all parameters are multiplied by 1 minus this."""
     l2: float = Field(default=0.0, ge=0)
