@@ -28,11 +28,11 @@ from keras_tying.training import (
     add_run_arguments,
     begin_run,
     distribution_of,
-    environment,
     mc_perplexity,
     run_command,
     stream_perplexity,
     train_language_model,
+    training_record,
 )
 from keras_tying.zoo import cards, recipes
 
@@ -201,19 +201,12 @@ def evaluate(run: Run, mc_passes: int | None) -> int:
 
 
 def measure(model: keras.Model, ids: dict, settings: recipes.RunSettings, progress: Checkpoints) -> dict:
-    words = len(ids["train"]) * len(progress.history)
     return {
         "train_perplexity": progress.history[-1]["perplexity"],
         "validation_perplexity": stream_perplexity(model, ids["valid"]),
         "test_perplexity": stream_perplexity(model, ids["test"]),
         "parameters": model.count_params(),
-        "seed": settings.seed,
-        "epochs": len(progress.history),
-        "wall_time_seconds": round(progress.seconds, 1),
-        "words_per_second": round(words / progress.seconds, 1),
-        **environment(),
-        "command": settings.command,
-        "history": progress.history,
+        **training_record(settings, progress, "words", len(ids["train"])),
     }
 
 

@@ -36,6 +36,7 @@ from keras_tying.training import (
     distribution_of,
     environment,
     run_command,
+    training_record,
 )
 from keras_tying.training.attention_pictures import attention_figure
 from keras_tying.training.translation import train_translator
@@ -51,7 +52,6 @@ from keras_tying.training.translation_runs import (
     open_trained,
     pairs_to_measure_on,
     record_translation,
-    translation_results,
 )
 from keras_tying.zoo.recipes import write_results
 
@@ -212,8 +212,8 @@ def train(run: Run, settings: TranslationRunSettings, arguments: argparse.Namesp
     )
     if distribution.is_chief:
         keep(run, model, subwords)
-        results = measure_translator(model, corpus, measured, subwords)
-        results |= translation_results(model, pairs.target_tokens, settings, progress) | distribution.description
+        results = measure_translator(model, corpus, measured, subwords) | {"parameters": model.count_params()}
+        results |= training_record(settings, progress, "words", pairs.target_tokens) | distribution.description
         run.write_results(results)
         print_results(run, results)
         if arguments.record:

@@ -30,9 +30,9 @@ from keras_tying.training import (
     add_distribution_arguments,
     begin_run,
     distribution_of,
-    environment,
     run_command,
     train_skip_gram,
+    training_record,
 )
 
 
@@ -188,13 +188,7 @@ def measured(settings: SkipGramSettings, ids: np.ndarray, progress: Checkpoints)
     return {
         "pair_loss": progress.history[-1]["pair_loss"],
         "tokens": len(ids),
-        "seed": settings.seed,
-        "epochs": len(progress.history),
-        "wall_time_seconds": round(progress.seconds, 1),
-        "words_per_second": round(len(ids) * len(progress.history) / progress.seconds, 1),
-        **environment(),
-        "command": settings.command,
-        "history": progress.history,
+        **training_record(settings, progress, "words", len(ids)),
     }
 
 

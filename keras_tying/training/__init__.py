@@ -13,7 +13,7 @@ from keras_tying.training.distribution import Distribution, open_distribution
 from keras_tying.training.evaluation import mc_perplexity, stream_perplexity
 from keras_tying.training.feeding import feed
 from keras_tying.training.language_model import Schedule, train_language_model
-from keras_tying.training.runs import Run, environment
+from keras_tying.training.runs import Run, environment, training_record
 from keras_tying.training.skip_gram import SkipGramSettings, train_skip_gram
 from keras_tying.training.window_batches import WindowBatches
 
@@ -38,4 +38,5 @@ __all__ = [
     "stream_perplexity",
     "train_language_model",
     "train_skip_gram",
+    "training_record",
 ]

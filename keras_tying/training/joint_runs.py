@@ -9,7 +9,7 @@ from keras_tying.data import Bitext, JointSamples, Vocabulary, align, vectors_fo
 from keras_tying.tables import Table, dump_table, load_table
 from keras_tying.training.checkpointing import Checkpoints
 from keras_tying.training.joint_language_model import JointSchedule, sample_perplexity
-from keras_tying.training.runs import Run, environment
+from keras_tying.training.runs import Run, training_record
 from keras_tying.zoo.recipes import Precision
 
 
@@ -104,17 +104,10 @@ def joint_results(
     model, samples: dict[str, JointSamples], settings: JointRunSettings, progress: Checkpoints
 ) -> dict[str, Any]:
     """What a trained run gave: `results.json` of its folder. The perplexities are the best epoch's."""
-    epochs = len(progress.history)
     return {
         **{f"{split}_perplexity": sample_perplexity(model, each) for split, each in samples.items()},
         "parameters": model.count_params(),
-        "seed": settings.seed,
-        "epochs": epochs,
-        "wall_time_seconds": round(progress.seconds, 1),
-        "samples_per_second": round(len(samples["train"]) * epochs / progress.seconds, 1),
-        **environment(),
-        "command": settings.command,
-        "history": progress.history,
+        **training_record(settings, progress, "samples", len(samples["train"])),
     }
 
 

@@ -11,6 +11,7 @@ import keras
 
 from keras_tying.data import Vocabulary
 from keras_tying.files import check_fingerprint, write_atomically
+from keras_tying.training.checkpointing import Checkpoints
 
 
 class Run:
@@ -131,6 +132,27 @@ def environment() -> dict[str, Any]:
     versions = {"python": platform.python_version(), **{name: metadata.version(name) for name in packages}}
     precision = keras.config.dtype_policy().name
     return {"device": device_name(), "backend": backend, "precision": precision, "versions": versions}
+
+
+def training_record(settings: Any, progress: Checkpoints, unit: str, number: int) -> dict[str, Any]:
+    """What training took and how it went, for `results.json`.
+
+    Args:
+        settings: The run's, with `seed` and `command`.
+        progress: Of its training.
+        unit: What speed is counted in, for example `"words"`.
+        number: How many of those an epoch has.
+    """
+    epochs = len(progress.history)
+    return {
+        "seed": settings.seed,
+        "epochs": epochs,
+        "wall_time_seconds": round(progress.seconds, 1),
+        f"{unit}_per_second": round(number * epochs / progress.seconds, 1),
+        **environment(),
+        "command": settings.command,
+        "history": progress.history,
+    }
 
 
 def device_name() -> str:

@@ -17,8 +17,7 @@ from keras_tying.data import (
 from keras_tying.files import check_fingerprint
 from keras_tying.metrics import translation_scores
 from keras_tying.tables import Table, load_table
-from keras_tying.training.checkpointing import Checkpoints
-from keras_tying.training.runs import Run, environment
+from keras_tying.training.runs import Run
 from keras_tying.training.translation_evaluation import pair_perplexity, translate_sentences
 from keras_tying.training.translation_recipes import (
     TranslationRecipe,
@@ -101,23 +100,6 @@ def measure_translator(
         figures |= {f"{split}_perplexity": pair_perplexity(model, encoded)}
         figures |= {f"{split}_{name}": score for name, score in scores.items()}
     return {**figures, "beam": beam_size}
-
-
-def translation_results(
-    model: keras.Model, words: int, settings: TranslationRunSettings, progress: Checkpoints
-) -> dict[str, Any]:
-    """What training took and how it went; `words` is the number of target words of an epoch."""
-    epochs = len(progress.history)
-    return {
-        "parameters": model.count_params(),
-        "seed": settings.seed,
-        "epochs": epochs,
-        "wall_time_seconds": round(progress.seconds, 1),
-        "words_per_second": round(words * epochs / progress.seconds, 1),
-        **environment(),
-        "command": settings.command,
-        "history": progress.history,
-    }
 
 
 def record_translation(settings: TranslationRunSettings, results: dict[str, Any]) -> None:
