@@ -6,11 +6,11 @@ import statistics
 import time
 from dataclasses import asdict, replace
 
-from benchmarks import contenders, joint_models, translated_text, translators
+from benchmarks import contenders, joint_models, text_translators, translators
 from benchmarks.contenders import Size
 
 MEBIBYTE = 2**20
-CONTENDERS = contenders.CONTENDERS | translators.CONTENDERS | translated_text.CONTENDERS | joint_models.CONTENDERS
+CONTENDERS = contenders.CONTENDERS | translators.CONTENDERS | text_translators.CONTENDERS | joint_models.CONTENDERS
 
 
 def compare(kind: str, size: Size, work: int, rounds: int, without: tuple[str, ...] = ()) -> dict:
