@@ -12,6 +12,7 @@ from keras_tying.zoo.cards import NOT_MEASURED
 from keras_tying.zoo.recipes import Measured, Published, load_recipe, recipe_folder
 
 FIGURES = ("validation_perplexity", "test_perplexity")
+MISSING = f"{NOT_MEASURED.capitalize()}."
 
 
 class Perplexities(Table):
@@ -24,6 +25,13 @@ class Perplexities(Table):
     caption: str
 
 
+class NextWords(Table):
+    title: str
+    text: str
+    table: str
+    """Name of a table of `train/compare.py next-words` among the results."""
+
+
 class Subspace(Table):
     title: str
     text: str
@@ -33,6 +41,7 @@ class Page(Table):
     title: str
     text: str
     perplexities: Perplexities
+    next_words: NextWords
     subspace: Subspace
 
 
@@ -46,6 +55,9 @@ def write_page(folder: Path | None = None) -> Path:
         f"## {content.perplexities.title}",
         content.perplexities.text.strip(),
         *_perplexities(content.perplexities, folder),
+        f"## {content.next_words.title}",
+        content.next_words.text.strip(),
+        _table(folder / "results" / f"{content.next_words.table}.md"),
         f"## {content.subspace.title}",
         content.subspace.text.strip(),
         *_distances(folder / "results" / "subspace.json"),
@@ -79,10 +91,14 @@ def _figure(figures: Published | Measured | None, label: str, absent: str) -> st
     return absent if value is None else f"{value:.1f}"
 
 
+def _table(path: Path) -> str:
+    return path.read_text(encoding="utf-8").strip() if path.exists() else MISSING
+
+
 def _distances(path: Path) -> list[str]:
     results = read_results(path)
     if results is None or "by_beta" not in results:
-        return ["Not measured."]
+        return [MISSING]
     runs, tables = results["runs"], []
     for over, sweep, fixed in (("beta", results["by_beta"], "tau"), ("tau", results["by_tau"], "beta")):
         lines = [f"| {over}, at {fixed} {sweep[fixed]:g} | distance | runs |", "|--:|--:|--:|"]

@@ -23,6 +23,10 @@ def folder(tmp_path):
     return tmp_path
 
 
+def last_section(page):
+    return page.read_text().rpartition("## ")[2]
+
+
 def test_every_row_shows_what_was_published_and_measured(folder):
     text = write_page(folder).read_text()
     for name in ("vd_lstm_small", "vd_lstm_large_tied_augmented"):
@@ -34,7 +38,7 @@ def test_every_row_shows_what_was_published_and_measured(folder):
 
 
 def test_distances_are_shown_with_the_runs_behind_them(folder):
-    assert "Not measured." in write_page(folder).read_text()
+    assert last_section(write_page(folder)).endswith("Not measured.\n")
     results = {
         "runs": RUNS,
         "by_beta": {"tau": 10.0, "beta": [0.0, 1.0], "distance": [0.96, 0.05]},
@@ -52,7 +56,14 @@ def test_distances_are_shown_with_the_runs_behind_them(folder):
 
 def test_an_interrupted_sweep_is_not_measured(folder):
     (folder / "results" / "subspace.json").write_text(json.dumps({"runs": RUNS}))
-    assert "Not measured." in write_page(folder).read_text()
+    assert last_section(write_page(folder)).endswith("Not measured.\n")
+
+
+def test_a_table_of_next_words_is_shown_when_there_is_one(folder):
+    table = "| phrase | a | b |\n|---|---|---|"
+    assert table not in write_page(folder).read_text()
+    (folder / "results" / "vd_lstm_small_next_words.md").write_text(table + "\n")
+    assert table in write_page(folder).read_text()
 
 
 def test_the_page_in_the_zoo_is_that_of_its_results(tmp_path):
