@@ -6,13 +6,12 @@ python -m keras_tying.study.augmentation_page
 from pathlib import Path
 
 from keras_tying.files import write_atomically
-from keras_tying.study.results import provenance, read_results
+from keras_tying.study.results import MISSING, provenance, read_results
 from keras_tying.tables import Table, load_table
 from keras_tying.zoo.cards import NOT_MEASURED
 from keras_tying.zoo.recipes import Measured, Published, load_recipe, recipe_folder
 
 FIGURES = ("validation_perplexity", "test_perplexity")
-MISSING = f"{NOT_MEASURED.capitalize()}."
 
 
 class Perplexities(Table):

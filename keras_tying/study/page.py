@@ -8,7 +8,7 @@ from typing import Any
 
 from keras_tying.files import write_atomically
 from keras_tying.study.figures import table
-from keras_tying.study.results import provenance, read_results
+from keras_tying.study.results import MISSING, provenance, read_results
 from keras_tying.tables import Table, load_table
 from keras_tying.zoo.recipes import recipe_folder
 
@@ -51,7 +51,7 @@ def _results(results: Path, name: str, study: Study) -> list[str]:
     path = results / f"{name}.json"
     figures = read_results(path)
     if figures is None:
-        return ["Not measured."]
+        return [MISSING]
     plots = [
         f"![{title}](results/{name}_{plot}.png)"
         for plot, title in PLOTS.items()

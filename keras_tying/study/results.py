@@ -5,7 +5,10 @@ from pathlib import Path
 from typing import Any
 
 from keras_tying.files import write_atomically
-from keras_tying.zoo.cards import versions_line
+from keras_tying.zoo.cards import NOT_MEASURED, versions_line
+
+MISSING = f"{NOT_MEASURED.capitalize()}."
+"""The paragraph of a page whose results are not there."""
 
 
 def read_results(path: Path) -> dict[str, Any] | None:
