@@ -16,9 +16,6 @@ from keras_tying.training.callbacks import CarryState, StopOnNaN
 from keras_tying.training.feeding import feed
 from keras_tying.training.window_batches import WindowBatches
 
-ADAM_SHARE = 0.3
-"""Adam's learning rate over Muon's."""
-
 
 @dataclass(frozen=True)
 class SubspaceSettings:
@@ -27,11 +24,13 @@ class SubspaceSettings:
     words: int = 20_000
     """Length of the text, a contiguous piece of the training text drawn by seed."""
     units: int = 300
-    batch_size: int = 10
+    batch_size: int = 20
     steps: int = 35
-    learning_rate: float = 0.024
+    learning_rate: float = 0.04
     """Of Muon at the start; it falls to 0 along a cosine."""
-    epochs: int = 100
+    adam_share: float = 0.05
+    """Adam's learning rate, of input embedding and biases, over Muon's."""
+    epochs: int = 150
     initializer_range: float = 0.1
 
 
@@ -82,7 +81,7 @@ def measure_distance(ids: np.ndarray, beta: float, tau: float, seed: int, settin
     cut = windows(text, settings.batch_size, settings.steps)
     model.carry_state(settings.batch_size)
     model.compile(
-        _optimizer(settings.learning_rate, settings.epochs * cut.batches),
+        _optimizer(settings, settings.epochs * cut.batches),
         AugmentedLoss.proportional(beta, tau, types, scale="mean"),
         steps_per_execution=cut.batches,
     )
@@ -104,15 +103,15 @@ def measure_distance(ids: np.ndarray, beta: float, tau: float, seed: int, settin
     }
 
 
-def _optimizer(learning_rate: float, updates: int) -> keras.optimizers.Optimizer:
+def _optimizer(settings: SubspaceSettings, updates: int) -> keras.optimizers.Optimizer:
     """Muon for all matrices but the input embedding, whose rows have length 1.
 
     Its updates have singular values alike. Under Adam or SGD, directions in which hidden states vary little keep
     what they began with, and the distance is of what was not trained.
     """
-    falling = keras.optimizers.schedules.CosineDecay(learning_rate, updates)
+    falling = keras.optimizers.schedules.CosineDecay(settings.learning_rate, updates)
     return GramMuon(
-        falling, exclude_embeddings=False, exclude_layers=["embedding/embeddings"], adam_lr_ratio=ADAM_SHARE
+        falling, exclude_embeddings=False, exclude_layers=["embedding/embeddings"], adam_lr_ratio=settings.adam_share
     )
 
 
@@ -141,7 +140,7 @@ def sweep(
     Returns:
         The mean distances `by_beta` and `by_tau`.
     """
-    points = dict.fromkeys([(1.0, tau_of_betas), *((b, tau_of_betas) for b in betas), *((1.0, tau) for tau in taus)])
+    points = dict.fromkeys([*((beta, tau_of_betas) for beta in betas), *((1.0, tau) for tau in taus)])
     done = {(run["beta"], run["tau"], run["seed"]) for run in runs}
     for seed in range(1, seeds + 1):
         for beta, tau in points:
