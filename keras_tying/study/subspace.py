@@ -107,11 +107,16 @@ def _optimizer(settings: SubspaceSettings, updates: int) -> keras.optimizers.Opt
     """Muon for all matrices but the input embedding, whose rows have length 1.
 
     Its updates have singular values alike. Under Adam or SGD, directions in which hidden states vary little keep
-    what they began with, and the distance is of what was not trained.
+    what they began with, and the distance is of what was not trained. Weights do not decay: Keras's default would.
     """
     falling = keras.optimizers.schedules.CosineDecay(settings.learning_rate, updates)
     return GramMuon(
-        falling, exclude_embeddings=False, exclude_layers=["embedding/embeddings"], adam_lr_ratio=settings.adam_share
+        falling,
+        exclude_embeddings=False,
+        exclude_layers=["embedding/embeddings"],
+        adam_lr_ratio=settings.adam_share,
+        weight_decay=None,
+        adam_weight_decay=None,
     )
 
 
