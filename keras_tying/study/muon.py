@@ -1,4 +1,8 @@
-"""Keras's Muon, whose iterations cost less on matrices that are far from square."""
+"""Keras's Muon, with rates of their own for some variables, and cheaper on matrices that are far from square."""
+
+import re
+from collections.abc import Mapping
+from typing import Any
 
 import keras
 from keras import ops
@@ -10,11 +14,35 @@ class GramMuon(keras.optimizers.Muon):
 
     The iteration multiplies a matrix by polynomials of its Gram matrix, which commute: their product is formed first,
     at the Gram matrix's size, and the matrix itself is read twice instead of twice an iteration. Updates are the same
-    up to rounding; arguments are those of `keras.optimizers.Muon`.
+    up to rounding.
+
+    Args:
+        learning_rate: Of all variables, before their factor.
+        rate_factors: Factors of the learning rate, by a regular expression that is searched in the variable's path;
+            the first that is found counts.
+        **options: Those of `keras.optimizers.Muon`.
 
     Reference:
         Jordan et al., Muon: an optimizer for hidden layers in neural networks (2024).
     """
+
+    def __init__(self, learning_rate=0.001, rate_factors: Mapping[str, float] | None = None, **options: Any):
+        super().__init__(learning_rate, **options)
+        self.rate_factors = dict(rate_factors or {})
+
+    def build(self, variables):
+        super().build(variables)
+        self._factors = [self._factor(variable.path) for variable in variables]
+
+    def _factor(self, path: str) -> float:
+        return next((factor for pattern, factor in self.rate_factors.items() if re.search(pattern, path)), 1.0)
+
+    def update_step(self, gradient, variable, learning_rate):
+        factor = self._factors[self._get_variable_index(variable)]
+        super().update_step(gradient, variable, learning_rate * factor)
+
+    def get_config(self):
+        return {**super().get_config(), "rate_factors": self.rate_factors}
 
     def zeropower_via_newtonschulz5(self, x, steps):
         tall = x.shape[0] > x.shape[1]

@@ -26,11 +26,13 @@ class SubspaceSettings:
     units: int = 300
     batch_size: int = 20
     steps: int = 35
-    learning_rate: float = 0.04
-    """Of Muon at the start; it falls to 0 along a cosine."""
-    adam_share: float = 0.05
-    """Adam's learning rate, of input embedding and biases, over Muon's."""
-    epochs: int = 150
+    output_rate: float = 0.12
+    """Muon's, of the output embedding at the start; every rate falls to 0 along a cosine."""
+    recurrent_rate: float = 0.01
+    """Muon's, of the LSTM's kernels."""
+    input_rate: float = 0.001
+    """Adam's, of the input embedding and of biases."""
+    epochs: int = 100
     initializer_range: float = 0.1
 
 
@@ -107,14 +109,16 @@ def _optimizer(settings: SubspaceSettings, updates: int) -> keras.optimizers.Opt
     """Muon for all matrices but the input embedding, whose rows have length 1.
 
     Its updates have singular values alike. Under Adam or SGD, directions in which hidden states vary little keep
-    what they began with, and the distance is of what was not trained. Weights do not decay: Keras's default would.
+    what they began with, and the distance is of what was not trained. The output embedding learns fastest: it is to
+    keep up with hidden states and input embedding. Weights do not decay: Keras's default would.
     """
-    falling = keras.optimizers.schedules.CosineDecay(settings.learning_rate, updates)
+    falling = keras.optimizers.schedules.CosineDecay(settings.recurrent_rate, updates)
     return GramMuon(
         falling,
+        rate_factors={"reverse_embeddings": settings.output_rate / settings.recurrent_rate},
         exclude_embeddings=False,
         exclude_layers=["embedding/embeddings"],
-        adam_lr_ratio=settings.adam_share,
+        adam_lr_ratio=settings.input_rate / settings.recurrent_rate,
         weight_decay=None,
         adam_weight_decay=None,
     )

@@ -15,7 +15,21 @@ def test_updates_are_those_of_keras(shape):
     np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-4)
 
 
+def test_a_factor_is_of_the_variables_whose_path_it_names():
+    before = np.eye(3, dtype="float32")
+    fast, slow = (keras.Variable(before, name=name) for name in ("output", "kernel"))
+    optimizer = GramMuon(0.1, rate_factors={"output": 8.0}, weight_decay=None)
+    gradient = keras.ops.convert_to_tensor(np.diag([1.0, 2.0, 3.0]).astype("float32"))
+    optimizer.apply([gradient, gradient], [fast, slow])
+    moved, little = (keras.ops.convert_to_numpy(variable) - before for variable in (fast, slow))
+    assert np.abs(little).max() > 0
+    np.testing.assert_allclose(moved, 8.0 * little, rtol=1e-4, atol=1e-6)
+
+
 def test_serialises():
-    optimizer = keras.optimizers.deserialize(keras.optimizers.serialize(GramMuon(0.02, ns_steps=3)))
+    optimizer = keras.optimizers.deserialize(
+        keras.optimizers.serialize(GramMuon(0.02, rate_factors={"output": 8.0}, ns_steps=3))
+    )
     assert isinstance(optimizer, GramMuon)
     assert optimizer.ns_steps == 3
+    assert optimizer.rate_factors == {"output": 8.0}
