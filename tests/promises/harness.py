@@ -1,0 +1,181 @@
+"""Runs the commands of train/ on tiny real texts; all that these tests know of the insides is here.
+
+Commands run in this process, where TensorFlow is loaded already. `options` are those of the command line.
+"""
+
+import contextlib
+import io
+import json
+import os
+import resource
+import runpy
+import shutil
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import keras
+import numpy as np
+import tomlkit
+
+from keras_tying import data, export
+from keras_tying.zoo import recipes
+
+REPOSITORY = Path(__file__).parents[2]
+NO_RATE = 1e-30
+"""A learning rate at which float32 weights stay what they are."""
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A command that has come to its end."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+@dataclass(frozen=True)
+class Run:
+    """A finished training run.
+
+    Attributes:
+        folder: Its folder.
+        printed: What the command printed.
+    """
+
+    folder: Path
+    printed: str = ""
+
+    @property
+    def results(self) -> dict:
+        return json.loads((self.folder / "results.json").read_text())
+
+    @property
+    def history(self) -> list[dict[str, float]]:
+        return self.results["history"]
+
+    @property
+    def weights(self) -> list[np.ndarray]:
+        return self.model().get_weights()
+
+    def model(self) -> keras.Model:
+        return keras.saving.load_model(self.folder / "model.keras")
+
+    def logged(self, name: str) -> list[float]:
+        """A figure of each epoch."""
+        return [logs[name] for logs in self.history]
+
+
+# Commands
+
+
+def command(script: str, *arguments, stdin: str = "", saved_model: bool = False) -> Finished:
+    """Runs a script of the repository in this process, without its SavedModel, which takes seconds."""
+    before = sys.argv, sys.stdin, os.getcwd(), dict(vars(export))
+    out, err = io.StringIO(), io.StringIO()
+    sys.argv, sys.stdin = [script, *map(str, arguments)], io.TextIOWrapper(io.BytesIO(stdin.encode()))
+    os.chdir(REPOSITORY)
+    if not saved_model:
+        for name in [name for name in vars(export) if name.startswith("export_")]:
+            setattr(export, name, lambda *_: None)
+    try:
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            runpy.run_path(script, run_name="__main__")
+    except SystemExit as end:
+        return Finished(end.code or 0, out.getvalue(), err.getvalue())
+    finally:
+        sys.argv, sys.stdin = before[:2]
+        os.chdir(before[2])
+        vars(export).update(before[3])
+    raise AssertionError(f"{script} did not end with an exit code")
+
+
+def succeed(script: str, *arguments, **options) -> str:
+    """Runs a script that must succeed; returns what it printed."""
+    finished = command(script, *arguments, **options)
+    assert finished.returncode == 0, finished.stdout + finished.stderr
+    return finished.stdout
+
+
+def train_lm(folder: Path, recipe: str, files: list, *options) -> Run:
+    return _train("train/lm.py", folder, recipe, files, options)
+
+
+def train_nmt(folder: Path, recipe: str, files: list, *options) -> Run:
+    return _train("train/nmt.py", folder, recipe, files, options)
+
+
+def _train(script: str, folder: Path, recipe: str, files: list, options: tuple) -> Run:
+    path = folder.with_suffix(".toml")
+    path.write_text(recipe)
+    return Run(folder, succeed(script, "--recipe", path, *files, "--run", folder, *options))
+
+
+def train_nnjm(folder: Path, files: list, *options) -> Run:
+    """Trains the NNJM alone."""
+    small = ["--models", "nnjm", "--window", "3", "--embedding-size", "8", "--hidden-units", "16", "--batch-size", "16"]
+    printed = succeed("train/nnjm.py", *files, "--run", folder, *small, *options)
+    return Run(folder / "nnjm", printed)
+
+
+def train_word2vec(folder: Path, *options) -> Run:
+    return Run(folder, succeed("train/word2vec.py", "--run", folder, *options))
+
+
+def resume(script: str, run: Run, *options) -> Run:
+    return Run(run.folder, succeed(script, "--resume", run.folder, *options))
+
+
+def change_config(run: Run, *keys: str, value) -> None:
+    """Changes a setting of a run that stands, for example how many epochs it has."""
+    path = run.folder / "config.toml"
+    document = table = tomlkit.parse(path.read_text())
+    for key in keys[:-1]:
+        table = table[key]
+    table[keys[-1]] = value
+    path.write_text(tomlkit.dumps(document))
+
+
+# Texts
+
+
+def text_file(path: Path, tokens: int, skipped: int = 0, split: str = "train") -> Path:
+    """So many tokens of the embedded corpus, nine words and the end of the sentence a line."""
+    words = [word for word in data.load_corpus("embedded").tokens(split) if word != "<eos>"][skipped:]
+    count = tokens // 10
+    lines = [" ".join(words[9 * i : 9 * i + 9]) for i in range(count)]
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
+def text_options(train: Path, valid: Path, test: Path) -> list[str]:
+    return [str(word) for word in ("--train-file", train, "--valid-file", valid, "--test-file", test)]
+
+
+def phrase_files(folder: Path, split: str = "train", count: int = 200, skipped: int = 0) -> tuple[Path, Path]:
+    """Files of so many English phrases and their German translations."""
+    pairs = list(data.load_parallel("embedded", "en", "de").pairs(split))[skipped : skipped + count]
+    files = tuple(folder / f"{split}-{skipped}-{count}.{language}" for language in ("en", "de"))
+    for file, side in zip(files, zip(*pairs, strict=True), strict=True):
+        file.write_text("".join(f"{line}\n" for line in side), encoding="utf-8")
+    return files
+
+
+def pair_options(train: tuple, valid: tuple, test: tuple) -> list[str]:
+    return [str(word) for word in ("--source", train[0], "--target", train[1], "--valid", *valid, "--test", *test)]
+
+
+def linked(files: tuple[Path, Path]) -> tuple[Path, Path, Path]:
+    """The same files with links between words of the same place."""
+    sides = [path.read_text(encoding="utf-8").splitlines() for path in files]
+    shortest = [min(len(line.split()) for line in pair) for pair in zip(*sides, strict=True)]
+    links = files[0].with_suffix(".align")
+    links.write_text("".join(" ".join(f"{i}-{i}" for i in range(count)) + "\n" for count in shortest))
+    return *files, links
+
+
+def linked_options(train: tuple, valid: tuple, test: tuple) -> list[str]:
+    return [str(word) for word in ("--train", *train, "--valid", *valid, "--test", *test)]
