@@ -7,12 +7,8 @@ import contextlib
 import io
 import json
 import os
-import resource
 import runpy
-import shutil
-import subprocess
 import sys
-import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,7 +17,6 @@ import numpy as np
 import tomlkit
 
 from keras_tying import data, export
-from keras_tying.zoo import recipes
 
 REPOSITORY = Path(__file__).parents[2]
 NO_RATE = 1e-30
