@@ -7,8 +7,13 @@ import contextlib
 import io
 import json
 import os
+import resource
 import runpy
+import shutil
+import signal
+import subprocess
 import sys
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,6 +22,9 @@ import numpy as np
 import tomlkit
 
 from keras_tying import data, export
+from keras_tying.files import write_atomically  # noqa: F401
+from keras_tying.training.checkpoints import Checkpoint, CheckpointStore
+from keras_tying.zoo import recipes
 
 REPOSITORY = Path(__file__).parents[2]
 NO_RATE = 1e-30
@@ -174,3 +182,71 @@ def linked(files: tuple[Path, Path]) -> tuple[Path, Path, Path]:
 
 def linked_options(train: tuple, valid: tuple, test: tuple) -> list[str]:
     return [str(word) for word in ("--train", *train, "--valid", *valid, "--test", *test)]
+
+
+# Time, disks and crashes
+
+
+@contextlib.contextmanager
+def fast_clocks(times: float):
+    """Within it, every clock runs so many times as fast."""
+    clocks = {name: getattr(time, name) for name in ("monotonic", "perf_counter", "time")}
+
+    def fast(clock, began):
+        return lambda: began + times * (clock() - began)
+
+    try:
+        for name, clock in clocks.items():
+            setattr(time, name, fast(clock, clock()))
+        yield
+    finally:
+        vars(time).update(clocks)
+
+
+@contextlib.contextmanager
+def largest_file(size: int):
+    """Within it, a write past so many bytes of a file fails, as on a full disk: what came before is written."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+KILLED_WHILE_WRITING = """
+import resource, runpy, signal, sys
+write = runpy.run_path(sys.argv[1])["write_atomically"]
+content = sys.stdin.buffer.read()
+signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
+resource.setrlimit(resource.RLIMIT_FSIZE, (len(content) // 2, len(content) // 2))
+write(sys.argv[2], content)
+"""
+
+
+def killed_while_writing(path: Path, content: bytes) -> bool:
+    """Writes a file in a process that is killed half-way; whether it was."""
+    command = [sys.executable, "-c", KILLED_WHILE_WRITING, REPOSITORY / "keras_tying" / "files.py", path]
+    return subprocess.run(command, input=content).returncode == -signal.SIGXFSZ
+
+
+def save_checkpoint(folder: Path, values: dict[str, np.ndarray], progress: dict) -> None:
+    CheckpointStore(folder).save(Checkpoint(values, progress))
+
+
+def newest_checkpoint(folder: Path) -> tuple[dict[str, np.ndarray], dict]:
+    found = CheckpointStore(folder).newest()
+    return found.values, found.progress
+
+
+# The zoo
+
+
+def copy_zoo(folder: Path, monkeypatch) -> Path:
+    """A copy of the zoo's folder, in which all commands find and record recipes until the end of the test."""
+    zoo = folder / "zoo"
+    shutil.copytree(recipes.recipe_folder(), zoo)
+    shutil.copy(REPOSITORY / "README.md", folder)
+    monkeypatch.setattr(recipes, "__file__", str(folder / "keras_tying" / "zoo" / "recipes.py"))
+    assert recipes.recipe_folder() == zoo
+    return zoo

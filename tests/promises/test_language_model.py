@@ -76,7 +76,7 @@ def test_evaluate_prints_each_split_beside_its_own_perplexity(swapped):
 def test_perplexity_is_that_of_a_numpy_computation(swapped, texts):
     run = swapped["ab"]
     words = (run.folder / "vocabulary.txt").read_text().splitlines()
-    text = " <eos> ".join(texts["b"].read_text().splitlines()).split() + ["<eos>"]
+    text = [*" <eos> ".join(texts["b"].read_text().splitlines()).split(), "<eos>"]
     ids = np.array([words.index(word) if word in words else words.index("<unk>") for word in text])
     logits = np.asarray(run.model()(ids[None, :-1]), np.float64)[0]
     nll = np.log(np.exp(logits).sum(-1)) - logits[np.arange(len(ids) - 1), ids[1:]]

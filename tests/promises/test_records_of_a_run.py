@@ -1,0 +1,113 @@
+"""What every run's files survive: going on, and crashes in the middle of a write."""
+
+import os
+import time
+
+import harness
+import numpy as np
+import pytest
+
+RECIPE = """
+title = "Tiny"
+[model]
+name = "ptb_small"
+arguments = { tied = true, num_layers = 1 }
+[data]
+corpus = "files"
+vocabulary_size = 150
+[optimisation]
+batch_size = 4
+steps = 5
+epochs = 1
+"""
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("texts")
+    train = harness.text_file(folder / "train.txt", 200)
+    other = harness.text_file(folder / "other.txt", 100, split="test")
+    return harness.text_options(train, other, other)
+
+
+@pytest.fixture
+def run(tmp_path, files):
+    return harness.train_lm(tmp_path / "run", RECIPE, files)
+
+
+def epochs(run, number):
+    harness.change_config(run, "recipe", "optimisation", "epochs", value=number)
+
+
+def contents(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
+
+
+def test_wall_time_includes_the_parts_before_a_resume(tmp_path, files):
+    with harness.fast_clocks(1000):
+        run = harness.train_lm(tmp_path / "run", RECIPE, files)
+    earlier = run.results["wall_time_seconds"]
+    epochs(run, 2)
+    began = time.monotonic()
+    resumed = harness.resume("train/lm.py", run).results
+    assert resumed["epochs"] == 2
+    assert earlier < resumed["wall_time_seconds"] < earlier + time.monotonic() - began + 0.1
+
+
+def test_words_per_second_are_those_of_the_whole_time(tmp_path, files):
+    run = harness.train_lm(tmp_path / "run", RECIPE, files)
+    epochs(run, 2)
+    results = harness.resume("train/lm.py", run).results
+    expected = 200 * results["epochs"] / results["wall_time_seconds"]
+    assert results["words_per_second"] == pytest.approx(expected, rel=0.05 + 0.1 / results["wall_time_seconds"])
+
+
+def test_a_run_whose_next_checkpoint_cannot_be_written_keeps_all_files_whole(run):
+    checkpoints, others = contents(run.folder / "checkpoints"), contents(run.folder)
+    epochs(run, 2)
+    others["config.toml"] = (run.folder / "config.toml").read_bytes()
+    with harness.largest_file(100_000):
+        finished = harness.command("train/lm.py", "--resume", run.folder)
+    assert finished.returncode == 2
+    assert "File too large" in finished.stderr
+    assert contents(run.folder / "checkpoints") == checkpoints
+    assert contents(run.folder) == others
+
+
+def test_who_reads_the_results_while_they_are_written_anew_reads_the_old_ones(run):
+    path = run.folder / "results.json"
+    before = path.read_text()
+    with path.open() as file:
+        epochs(run, 2)
+        harness.resume("train/lm.py", run)
+        assert file.read() == before
+    assert path.read_text() != before
+
+
+def test_a_process_killed_in_the_middle_of_a_write_leaves_the_old_file_whole(tmp_path):
+    path = tmp_path / "file"
+    path.write_bytes(b"old")
+    assert harness.killed_while_writing(path, b"new" * 10_000)
+    assert path.read_bytes() == b"old"
+
+
+def test_a_disk_full_in_the_middle_of_a_write_leaves_the_old_file_and_no_other(tmp_path):
+    path = tmp_path / "file"
+    harness.write_atomically(path, b"old")
+    with harness.largest_file(1000), pytest.raises(OSError, match="File too large"):
+        harness.write_atomically(path, b"new" * 10_000)
+    assert contents(tmp_path) == {"file": b"old"}
+
+
+def test_a_list_of_checkpoints_cut_short_by_a_full_disk_is_the_old_one(tmp_path):
+    harness.save_checkpoint(tmp_path, {"a": np.zeros(2, "float32")}, {"epoch": 1})
+    with harness.largest_file(3000), pytest.raises(OSError, match="File too large"):
+        harness.save_checkpoint(tmp_path, {"a": np.ones(2, "float32")}, {"epoch": 2, "history": ["long"] * 5000})
+    values, progress = harness.newest_checkpoint(tmp_path)
+    assert progress == {"epoch": 1}
+    np.testing.assert_array_equal(values["a"], [0, 0])
+
+
+def test_written_files_can_be_read_by_others(tmp_path):
+    harness.write_atomically(tmp_path / "file", b"text")
+    assert os.stat(tmp_path / "file").st_mode & 0o777 == 0o644
