@@ -20,6 +20,7 @@ from pathlib import Path
 import keras
 import numpy as np
 import tomlkit
+from matplotlib.axes import Axes
 
 from keras_tying import data, export
 from keras_tying.files import write_atomically  # noqa: F401
@@ -250,3 +251,37 @@ def copy_zoo(folder: Path, monkeypatch) -> Path:
     monkeypatch.setattr(recipes, "__file__", str(folder / "keras_tying" / "zoo" / "recipes.py"))
     assert recipes.recipe_folder() == zoo
     return zoo
+
+
+# What commands draw and count
+
+
+def legends_drawn(monkeypatch) -> list[str]:
+    """Labels of the lines that are drawn until the end of the test."""
+    labels, plot = [], Axes.plot
+
+    def recorded(self, *arguments, **options):
+        labels.append(options["label"])
+        return plot(self, *arguments, **options)
+
+    monkeypatch.setattr(Axes, "plot", recorded)
+    return labels
+
+
+def subwords_used(files: tuple[Path, Path], size: int) -> list[set[int]]:
+    """Ids of the subwords, learnt from both files, that occur in each of them."""
+    sides = [path.read_text(encoding="utf-8").splitlines() for path in files]
+    subwords = data.Subwords.learn(data.sentences_of(zip(*sides, strict=True)), size)
+    return [{int(i) for line in side for i in subwords.encode(line)} for side in sides]
+
+
+# Replicas
+
+
+def with_two_replicas(folder: Path, *commands: list) -> dict[str, np.ndarray]:
+    """Runs train/lm.py with each list of arguments by two replicas; returns what two_replicas.py writes."""
+    lines = [json.dumps([str(word) for word in each]) for each in commands]
+    script = [sys.executable, "tests/promises/two_replicas.py", str(folder), *lines]
+    process = subprocess.run(script, cwd=REPOSITORY, capture_output=True, text=True)
+    assert process.returncode == 0, process.stdout + process.stderr
+    return dict(np.load(folder / "outputs.npz"))
