@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -114,7 +115,11 @@ def test_a_run_leaves_everything_in_its_folder(tmp_path, recipe, text_files, run
     }
     results = json.loads((run / "results.json").read_text())
     evaluated = run_python("train/lm.py", "--evaluate", run, "--mc-passes", "2").stdout
-    assert f"{results['test_perplexity']:.2f}" in evaluated
+    figures = dict(re.findall(r"^(valid|test) +perplexity +([\d.]+) over", evaluated, re.MULTILINE))
+    assert figures == {
+        "valid": f"{results['validation_perplexity']:.2f}",
+        "test": f"{results['test_perplexity']:.2f}",
+    }
     assert evaluated.count("by the mean of 2 passes with dropout") == 2
 
     again = run_here("train/lm.py", "--recipe", recipe, *text_files, "--run", run)

@@ -1,6 +1,7 @@
 """The command line, as a user meets it."""
 
 import json
+import re
 
 import pytest
 
@@ -30,7 +31,8 @@ def test_all_three_models_leave_everything_in_their_folders(tmp_path, bitext, ru
         }
     results = json.loads((folder / "nnjm" / "results.json").read_text())
     evaluated = run_python("train/nnjm.py", "--evaluate", folder / "nnjm").stdout
-    assert f"{results['test_perplexity']:.2f}" in evaluated
+    figures = dict(re.findall(r"(valid|test) +perplexity +([\d.]+)", evaluated))
+    assert figures == {split: f"{results[f'{split}_perplexity']:.2f}" for split in ("valid", "test")}
     assert results["command"] == (
         "python train/nnjm.py --train ... --valid ... --test ... --run ... --tied --window 3 --sections 2 "
         "--batch-size 16 --epochs 1"
