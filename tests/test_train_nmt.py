@@ -1,4 +1,5 @@
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -86,8 +87,11 @@ def test_evaluation_gives_the_figures_of_the_results(run, run_python):
     folder, _ = run
     output = run_python("train/nmt.py", "--evaluate", folder).stdout
     results = json.loads((folder / "results.json").read_text())
-    assert f"{results['test_chrf']:.2f}" in output
-    assert results["test_bleu_signature"] in output
+    figures = dict(re.findall(r"^(\w+) +(.+)$", output, re.MULTILINE))
+    for name in ("bleu", "chrf", "perplexity"):
+        for split in ("valid", "test"):
+            assert figures[f"{split}_{name}"] == f"{results[f'{split}_{name}']:.2f}"
+    assert figures["test_bleu_signature"] == results["test_bleu_signature"]
 
 
 def test_another_tokenizer_is_refused(run, run_here):

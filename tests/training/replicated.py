@@ -81,8 +81,7 @@ def train(distribution: training.Distribution, names: list[str]) -> dict:
             model, data_of = MAKE[name]()
         history = [model.fit(**data_of(epoch), shuffle=False, verbose=0).history for epoch in range(EPOCHS)]
         values = read_variables(model)
-        sums = {name: float(np.abs(value, dtype=np.float64).sum()) for name, value in values.items()}
-        results[name] = {"history": history, "variables": sums}
+        results[name] = {"history": history, "variables": values}
     return results
 
 
@@ -92,7 +91,10 @@ def main() -> None:
         distribution = training.open_distribution(strategy, replicas=2)
         results = train(distribution, names)
         if distribution.is_chief:
-            Path(folder, f"{strategy}.json").write_text(json.dumps(results))
+            for name, found in results.items():
+                np.savez(Path(folder, f"{strategy}-{name}.npz"), **found["variables"])
+            histories = {name: found["history"] for name, found in results.items()}
+            Path(folder, f"{strategy}.json").write_text(json.dumps(histories))
         distribution.meet()
 
 
