@@ -5,10 +5,9 @@ import sys
 from collections.abc import Callable
 
 from keras_tying.distribution import WorkersMissing, errors_of_lost_workers
+from keras_tying.distribution.strategies import RESUMABLE
 from keras_tying.training.callbacks import TrainingDiverged, TrainingInterrupted
 
-RESUMABLE = 75
-"""The run was asked to stop, or lost a worker: the same command continues it (EX_TEMPFAIL)."""
 DIVERGED = 1
 USAGE = 2
 """Arguments, or the files they name, are wrong. argparse uses the same code."""

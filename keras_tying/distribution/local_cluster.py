@@ -1,9 +1,9 @@
-"""Several workers on this machine, for trying things; restarted together when one is lost.
+"""A cluster of workers on this machine, restarted together when one is lost.
 
-python -m keras_tying.training.local_cluster --workers 2 -- train/lm.py --run runs/two --restartable
+python -m keras_tying.distribution.local_cluster --workers 2 -- train/lm.py --run runs/two --restartable
 
-Every worker gets the command and a `TF_CONFIG`. When one ends before its time, the others are stopped and, if it can
-be continued, all are started again, as a scheduler would.
+Every worker runs the command with a `TF_CONFIG` of its own. When one fails, the others are stopped and, if the run can
+be resumed, all are started again, as a scheduler does.
 """
 
 import argparse
@@ -15,18 +15,19 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Sequence
 from contextlib import ExitStack
 
-from keras_tying.training.command_line import CAN_BE_RESUMED
+from keras_tying.distribution.strategies import RESUMABLE
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def main(argv: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="keras-tying cluster", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--restarts", type=int, default=0, help="how often to start anew after the loss of a worker")
-    parser.add_argument("--grace-seconds", type=float, default=20.0, help="for a worker that was asked to stop")
+    parser.add_argument("--restarts", type=int, default=0, help="maximum number of restarts after the loss of a worker")
+    parser.add_argument("--grace-seconds", type=float, default=20.0, help="time for a worker to stop")
     parser.add_argument("command", nargs="+", help="a script and its arguments, after --")
-    arguments = parser.parse_args()
+    arguments = parser.parse_args(argv)
     if arguments.workers < 1:
         parser.error(f"--workers must be at least 1. Received: {arguments.workers}")
     command = [sys.executable, *arguments.command]
@@ -34,14 +35,14 @@ def main() -> int:
 
 
 def run_cluster(command: list[str], workers: int, restarts: int = 0, grace_seconds: float = 20.0) -> int:
-    """Runs a command as so many workers; returns the exit code of the first that failed, or 0."""
+    """Runs a command as several workers. Returns the exit code of the first that failed, or 0."""
     asked_to_stop = threading.Event()
     for attempt in range(restarts + 1):
         code = _run_once(command, workers, grace_seconds, asked_to_stop)
-        can_go_on = code == CAN_BE_RESUMED or code < 0  # negative: killed by a signal
+        can_go_on = code == RESUMABLE or code < 0  # negative: killed by a signal
         if not can_go_on or attempt == restarts or asked_to_stop.is_set():
             break
-        print(f"[cluster] a worker ended with {code}; starting all again", flush=True)
+        print(f"[cluster] a worker ended with {code}; starting all workers again", flush=True)
     return code
 
 
@@ -75,7 +76,7 @@ def _run_once(command: list[str], workers: int, grace_seconds: float, asked_to_s
 
 
 def _wait(processes: list[subprocess.Popen], grace_seconds: float) -> int:
-    """Waits for all; once one fails, stops the others."""
+    """Waits for all workers. When one fails, stops the others."""
     while True:
         codes = [process.poll() for process in processes]
         failed = [code for code in codes if code]
@@ -89,7 +90,7 @@ def _wait(processes: list[subprocess.Popen], grace_seconds: float) -> int:
         try:
             process.wait(max(deadline - time.monotonic(), 0))
         except subprocess.TimeoutExpired:
-            process.kill()  # it waits for the one that is lost
+            process.kill()  # it waits for the lost worker
             process.wait()
     return failed[0] if failed else 0
 
@@ -101,7 +102,7 @@ def _print_lines(index: int, process: subprocess.Popen) -> None:
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports of this machine that nothing listens on now."""
+    """Free TCP ports of this machine."""
     with ExitStack() as stack:
         sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
         for each in sockets:

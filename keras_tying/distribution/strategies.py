@@ -1,4 +1,4 @@
-"""Where a run trains: one device, several of one machine, or several machines."""
+"""Strategies: training on one device, several devices of a machine, or several machines."""
 
 import json
 import os
@@ -14,22 +14,24 @@ T = TypeVar("T")
 
 STRATEGIES = ("auto", "one", "mirrored", "multiworker")
 SLURM_PORT = 8888
+RESUMABLE = 75
+"""Exit code of a process whose run can be continued by the same command (EX_TEMPFAIL)."""
 
 
 class Distribution:
-    """The replicas of a model and the workers, processes that may be on machines of their own, that have them.
+    """The replicas of a model, and the workers (processes, perhaps on several machines) that hold them.
 
     Attributes:
-        strategy: The `tf.distribute.Strategy`, or `None` where there is but one replica.
-        workers: How many workers there are.
-        is_chief: Whether this process is the one that writes files and prints.
+        strategy: The `tf.distribute.Strategy`, or `None` for one replica.
+        workers: Number of workers.
+        is_chief: Whether this process writes the files and prints.
     """
 
     def __init__(self, strategy: Any = None):
         self.strategy = strategy
         self.workers, self.is_chief = 1, True
         if getattr(strategy, "cluster_resolver", None) is not None:
-            from keras_tying.replicas_tensorflow import is_chief_of
+            from keras_tying.backend.tensorflow.replicas import is_chief_of
 
             jobs = strategy.cluster_resolver.cluster_spec().as_dict()
             self.workers = max(sum(map(len, jobs.values())), 1)
@@ -41,31 +43,31 @@ class Distribution:
 
     @property
     def description(self) -> dict[str, Any]:
-        """What results say of it: nothing where there is but one replica."""
+        """The entries of `results.json` about it: none for one replica."""
         if self.replicas == 1:
             return {}
         return {"strategy": type(self.strategy).__name__, "workers": self.workers, "replicas": self.replicas}
 
     def scope(self):
-        """The context in which the model is made."""
+        """The context in which a model must be made."""
         return nullcontext() if self.strategy is None else self.strategy.scope()
 
     def chief_first(self, chiefs: Callable[[], T], others: Callable[[], T]) -> T:
-        """What the chief makes, and the others find once it is made."""
+        """Calls `chiefs` on the chief and then `others` on the other workers. Returns the result."""
         made = chiefs() if self.is_chief else None
         self.meet()
         return others() if made is None else made
 
     def meet(self) -> None:
-        """Waits until all workers have come here."""
+        """Waits until all workers have called this."""
         if self.workers > 1:
-            from keras_tying.replicas_tensorflow import sum_over_workers_of
+            from keras_tying.backend.tensorflow.replicas import sum_over_workers_of
 
             sum_over_workers_of(self.strategy, [1.0])
 
 
 def open_distribution(strategy: str = "auto", replicas: int | None = None, wait_minutes: float = 10.0) -> Distribution:
-    """Sets up what a run trains on. Must come before anything is computed.
+    """Sets up the devices that a run trains on. Must be called before anything is computed.
 
     Args:
         strategy: `"one"` device; `"mirrored"`: all GPUs of this machine, or parts of its processor;
@@ -134,7 +136,7 @@ def _cluster(tf):
         return resolvers.SlurmClusterResolver(port_base=SLURM_PORT)
     raise ValueError(
         "--strategy multiworker needs to know the workers: set TF_CONFIG, start it under Slurm, or try it on this "
-        "machine with python -m keras_tying.training.local_cluster. Received neither TF_CONFIG nor SLURM_NTASKS."
+        "machine with python -m keras_tying.distribution.local_cluster. Received neither TF_CONFIG nor SLURM_NTASKS."
     )
 
 

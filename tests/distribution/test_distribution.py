@@ -15,13 +15,14 @@ import keras
 import numpy as np
 import pytest
 
-from keras_tying import replicas, training
-from keras_tying.training.command_line import CAN_BE_RESUMED, MISTAKEN
-from keras_tying.training.local_cluster import free_ports
+from keras_tying import training
+from keras_tying.backend import replicas
+from keras_tying.commands.exit_codes import RESUMABLE, USAGE
+from keras_tying.distribution.local_cluster import free_ports
 
 REPOSITORY = Path(__file__).parents[2]
-CLUSTER = ["-m", "keras_tying.training.local_cluster", "--workers", "2"]
-REPLICATED = "tests/training/replicated.py"
+CLUSTER = ["-m", "keras_tying.distribution.local_cluster", "--workers", "2"]
+REPLICATED = "tests/distribution/replicated.py"
 
 
 @pytest.fixture(scope="module")
@@ -108,7 +109,7 @@ vocabulary_size = 200
 
 [optimisation]
 batch_size = 4
-steps = 5
+sequence_length = 5
 epochs = 1
 full_rate_epochs = 1
 decay = 0.5
@@ -126,7 +127,7 @@ def test_a_run_that_lost_workers_ends_like_an_undisturbed_one(tmp_path, text_fil
     wait_for_checkpoint(process, disturbed, 0)
     os.kill(workers[1], signal.SIGTERM)  # one worker is pre-empted: all stop, the chief saves
     output, _ = process.communicate(timeout=60)
-    assert process.returncode == CAN_BE_RESUMED, output
+    assert process.returncode == RESUMABLE, output
     assert "Stopped by SIGTERM" in output
     assert "a signal to another worker" in output
 
@@ -136,7 +137,7 @@ def test_a_run_that_lost_workers_ends_like_an_undisturbed_one(tmp_path, text_fil
     os.kill(workers[0], signal.SIGKILL)  # the chief, perhaps while it saves
     output, _ = process.communicate(timeout=180)
     assert process.returncode == 0, output
-    assert "starting all again" in output
+    assert "starting all workers again" in output
 
     models = [keras.saving.load_model(run / "model.keras") for run in (undisturbed, disturbed)]
     for expected, received in zip(*(model.get_weights() for model in models), strict=True):
@@ -161,14 +162,14 @@ def test_a_full_disk_stops_all_workers_and_leaves_earlier_checkpoints(tmp_path, 
     process, workers = start_cluster("--", *command, "--checkpoint-minutes", "0")
     wait_for_checkpoint(process, run, 0)
     os.kill(workers[0], signal.SIGTERM)
-    assert process.wait(timeout=60) == CAN_BE_RESUMED
+    assert process.wait(timeout=60) == RESUMABLE
     before = {path: path.read_bytes() for path in (run / "checkpoints").iterdir()}
 
     process, _ = start_cluster("--restarts", "1", "--grace-seconds", "3", "--", "-c", WITH_A_SMALL_DISK, *command)
     output, _ = process.communicate(timeout=120)
-    assert process.returncode == MISTAKEN, output  # to start again would not help
+    assert process.returncode == USAGE, output  # to start again would not help
     assert "File too large" in output
-    assert "starting all again" not in output
+    assert "starting all workers again" not in output
     assert {path: path.read_bytes() for path in (run / "checkpoints").iterdir()} == before
 
 
@@ -183,7 +184,7 @@ def test_a_worker_that_never_comes_up_is_named(tmp_path):
         capture_output=True,
         text=True,
     )
-    assert process.returncode == CAN_BE_RESUMED
+    assert process.returncode == RESUMABLE
     assert f"worker 1 at {addresses[1]} cannot be reached" in process.stderr
     assert "worker 0" not in process.stderr
     assert not (tmp_path / "run").exists()

@@ -10,7 +10,7 @@ import pytest
 
 from keras_tying.data import load_parallel
 
-REPOSITORY = Path(__file__).parents[1]
+REPOSITORY = Path(__file__).parents[2]
 
 RECIPE = """
 title = "Tiny"
@@ -18,10 +18,11 @@ title = "Tiny"
 name = "dl4mt_small"
 arguments = {{ tying = "three_way", embedding_size = 16, units = 16, dropout = 0.1 }}
 [data]
-subwords = 200
+vocabulary_size = 200
+[loss]
+arguments = {{ label_smoothing = 0.1 }}
 [optimisation]
 optimizer = "{optimizer}"
-label_smoothing = 0.1
 batch_tokens = 200
 epochs = {epochs}
 """
@@ -66,7 +67,7 @@ def test_a_run_leaves_model_results_and_export(run):
     assert {"val_bleu", "val_perplexity", "perplexity"} <= set(results["history"][0])
     assert (folder / "saved_model" / "1" / "saved_model.pb").exists()
     assert (folder / "model.keras").exists()
-    assert "of both" in output
+    assert "in both" in output
 
 
 def test_lines_are_translated_one_by_one(run, run_python):
@@ -101,7 +102,7 @@ def test_another_tokenizer_is_refused(run, run_here):
     finally:
         (folder / "subwords.model").write_bytes(original)
     assert process.returncode == 2
-    assert "is not the sentencepiece model this run was made with" in process.stderr
+    assert "is not the vocabulary this run was made with" in process.stderr
 
 
 def test_files_that_do_not_belong_together_are_named(texts, run_here, tmp_path):
@@ -121,7 +122,7 @@ def test_a_run_on_prepared_pairs_stopped_and_resumed_ends_with_the_weights_of_on
     from safetensors.numpy import load_file
 
     files, measured_on, prepared = texts[:4], texts[4:], tmp_path / "prepared"
-    run_python("train/prepare.py", "pairs", prepared, *files, "--subwords-size", "200", "--processes", "2")
+    run_python("train/prepare.py", "pairs", prepared, *files, "--vocabulary-size", "200", "--processes", "2")
 
     def start(folder, *more):
         command = [sys.executable, "train/nmt.py", *map(str, more)]

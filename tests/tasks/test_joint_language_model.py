@@ -7,11 +7,11 @@ import pytest
 
 from keras_tying import zoo
 from keras_tying.data import JointSamples, Vocabulary
-from keras_tying.training import Run, TrainingInterrupted
-from keras_tying.training.feeding import feed
-from keras_tying.training.joint_batches import JointBatches, model_inputs
-from keras_tying.training.joint_language_model import JointSchedule, sample_perplexity, train_joint_language_model
-from keras_tying.training.schedules import halved_rate
+from keras_tying.tasks import JointLanguageModelTask
+from keras_tying.tasks.joint_language_model import JointBatches, model_inputs, sample_perplexity
+from keras_tying.training import Run, RunSettings, TrainingInterrupted, fit
+from keras_tying.training.optimisation import halved_rate
+from keras_tying.zoo.recipes import JointLanguageModelRecipe, Model, SampleOptimisation
 
 WORDS = 20
 VOCABULARY = Vocabulary([*(f"w{i}" for i in range(WORDS - 2)), "<unk>", "<eos>"])
@@ -31,8 +31,12 @@ def make(**arguments):
 
 
 def train(folder, samples, model, epochs=3, **changes):
-    schedule = JointSchedule(**{"batch_size": 16, "epochs": epochs, **changes})
-    return train_joint_language_model(model, samples, samples, VOCABULARY, schedule, Run(folder), seed=3)
+    optimisation = SampleOptimisation(**{"batch_size": 16, "epochs": epochs, **changes})
+    recipe = JointLanguageModelRecipe(model=Model(name="nnjm"), optimisation=optimisation)
+    task = JointLanguageModelTask(RunSettings(recipe_name="test", seed=3, command="", recipe=recipe))
+    task.vocabularies = {"source_vocabulary.txt": VOCABULARY, "vocabulary.txt": VOCABULARY}
+    task.samples = {"train": samples, "valid": samples}
+    return fit(task, model, Run(folder))
 
 
 def test_a_model_that_sees_the_source_learns_to_translate(tmp_path, rng):
@@ -56,7 +60,7 @@ def test_blocks_hold_the_same_batches(rng, samples_of_text):
     model = make()
     batches = JointBatches(model, text(rng, samples_of_text), 8, seed=1)
     batches.begin(2, 3)
-    dataset = feed(model, batches)["x"]
+    dataset = batches.feed(model)["x"]
     assert not dataset.options().autotune.enabled  # the end of an epoch waits for the thread that tunes
     blocks = list(dataset)
     assert len(blocks) == len(batches)
@@ -98,7 +102,7 @@ def test_each_epoch_of_fit_has_its_own_order(tmp_path, rng, monkeypatch):
 
     monkeypatch.setattr(JointBatches, "begin", recorded)
     train(tmp_path, text(rng), make(), epochs=3)
-    assert begun == [(0,), (0, 0), (1,), (2,)]
+    assert begun == [(0,), (0, 0), (1, 0), (2, 0)]
 
 
 class StopAfter(keras.callbacks.Callback):
@@ -151,7 +155,7 @@ def test_perplexity_equals_a_numpy_computation_and_not_the_batches(rng, monkeypa
     log_probabilities = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
     expected = np.exp(-log_probabilities[np.arange(len(samples)), samples.target_ids].mean())
     np.testing.assert_allclose(sample_perplexity(model, samples), expected, rtol=1e-6)
-    monkeypatch.setattr("keras_tying.training.joint_language_model.SAMPLES_PER_CALL", 7)
+    monkeypatch.setattr("keras_tying.tasks.joint_language_model.SAMPLES_PER_CALL", 7)
     np.testing.assert_allclose(sample_perplexity(model, samples), expected, rtol=1e-6)
 
 

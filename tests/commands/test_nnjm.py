@@ -13,7 +13,7 @@ def bitext(aligned_files):
 
 def test_all_three_models_leave_everything_in_their_folders(tmp_path, bitext, run_python, run_here):
     folder = tmp_path / "runs"
-    options = ["--run", folder, "--epochs", "1", "--batch-size", "16", "--window", "3", "--sections", "2", "--tied"]
+    options = ["--run", folder, "--epochs", "1", "--tied", "--set", "optimisation.batch_size=16"]
     finished = run_python("train/nnjm.py", *bitext, *options)
     assert finished.stdout.count("test perplexity") == 3
     for model in ("nnlm", "nnjm", "nnjm_global"):
@@ -30,15 +30,18 @@ def test_all_three_models_leave_everything_in_their_folders(tmp_path, bitext, ru
         }
     results = json.loads((folder / "nnjm" / "results.json").read_text())
     evaluated = run_python("train/nnjm.py", "--evaluate", folder / "nnjm").stdout
-    assert f"{results['test_perplexity']:.2f}" in evaluated
+    assert [line.split()[:3] for line in evaluated.splitlines()] == [
+        ["valid", "perplexity", f"{results['validation_perplexity']:.2f}"],
+        ["test", "perplexity", f"{results['test_perplexity']:.2f}"],
+    ]
     assert results["command"] == (
-        "python train/nnjm.py --train ... --valid ... --test ... --run ... --tied --window 3 --sections 2 "
-        "--batch-size 16 --epochs 1"
+        "python train/nnjm.py --recipe nnjm --seed 1 --epochs 1 --set optimisation.batch_size=16 "
+        "--train TRAIN TRAIN TRAIN --valid VALID VALID VALID --test TEST TEST TEST --tied"
     )
 
     again = run_here("train/nnjm.py", *bitext, *options)
     assert again.returncode == 2
-    assert "already holds runs" in again.stderr
+    assert "already holds a run" in again.stderr
 
 
 @pytest.mark.parametrize(
@@ -47,7 +50,7 @@ def test_all_three_models_leave_everything_in_their_folders(tmp_path, bitext, ru
         ([], "--train needs two or three files"),
         (["--train", "a", "b", "--valid", "a"], "--valid needs two or three files"),
         (["--train", "none", "none", "none", "--valid", "a", "b", "c", "--test", "a", "b", "c"], "There is no file"),
-        (["--resume", "none"], "none holds no runs"),
+        (["--resume", "none"], "none is not a run"),
     ],
 )
 def test_bad_arguments_are_named_and_nothing_is_made(tmp_path, run_here, arguments, message):
@@ -61,7 +64,7 @@ def test_bad_arguments_are_named_and_nothing_is_made(tmp_path, run_here, argumen
 
 def test_arguments_of_the_model_are_checked_before_anything_is_made(tmp_path, bitext, run_here):
     run = tmp_path / "run"
-    process = run_here("train/nnjm.py", *bitext, "--window", "4", "--run", run)
+    process = run_here("train/nnjm.py", *bitext, "--recipe", "nnjm", "--set", "model.window=4", "--run", run)
     assert process.returncode == 2
     assert "`window` must be odd" in process.stderr
     assert not run.exists()

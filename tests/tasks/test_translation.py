@@ -3,11 +3,11 @@ import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 import keras_tying as kt
-from keras_tying.training import Run
-from keras_tying.training.checkpoints import CheckpointStore
-from keras_tying.training.translation import optimizer, train_translator
-from keras_tying.training.translation_evaluation import pair_perplexity, translate_sentences
-from keras_tying.training.translation_recipes import TranslationSchedule
+from keras_tying.tasks import TranslationTask
+from keras_tying.tasks.translation import pair_perplexity, translate_sentences
+from keras_tying.training import CheckpointStore, Run, RunSettings, fit
+from keras_tying.training.optimisation import make_optimizer
+from keras_tying.zoo.recipes import Model, TokenBatchOptimisation, TranslationRecipe
 
 WORDS = ["dog", "cat", "snow", "house"]
 
@@ -23,16 +23,21 @@ def subwords(pairs):
     return kt.data.Subwords.learn(kt.data.sentences_of(pairs), 30)
 
 
-def new_model():
-    return kt.zoo.dl4mt_small(30, 30, "three_way", units=8, embedding_size=8)
-
-
 @pytest.fixture(scope="module")
 def trained(pairs, subwords, tmp_path_factory):
-    model, run = new_model(), Run(tmp_path_factory.mktemp("run"))
-    encoded = kt.data.SentencePairs.encode(pairs, subwords, subwords)
-    schedule = TranslationSchedule(epochs=3, batch_tokens=200, learning_rate=0.01)
-    return model, run, train_translator(model, encoded, pairs[:10], subwords, schedule, run, seed=1)
+    recipe = TranslationRecipe(
+        model=Model(name="dl4mt_small", arguments={"tying": "three_way", "units": 8, "embedding_size": 8}),
+        optimisation=TokenBatchOptimisation(epochs=3, batch_tokens=200, learning_rate=0.01),
+    )
+    task = TranslationTask(RunSettings(recipe_name="test", seed=1, command="", recipe=recipe))
+    task.vocabularies = {"subwords.model": subwords}
+    task.text = {"valid": pairs[:10]}
+    task.pairs = {
+        split: kt.data.SentencePairs.encode(text, subwords, subwords)
+        for split, text in {"train": pairs, **task.text}.items()
+    }
+    model, run = task.build_model(), Run(tmp_path_factory.mktemp("run"))
+    return model, run, fit(task, model, run)
 
 
 def test_each_epoch_has_perplexity_and_bleu_of_the_validation_text(trained):
@@ -52,8 +57,8 @@ def test_the_epoch_of_the_best_bleu_is_kept(trained):
 
 def test_tensorboard_shows_translations_and_attention(trained):
     events = EventAccumulator(str(trained[1].tensorboard), size_guidance={"tensors": 0}).Reload()
-    assert {"translations", "picture", "BLEU/validation"} <= set(events.Tags()["tensors"])
-    _, _, png = events.Tensors("picture")[-1].tensor_proto.string_val
+    assert {"translations", "plot", "BLEU/validation"} <= set(events.Tags()["tensors"])
+    _, _, png = events.Tensors("plot")[-1].tensor_proto.string_val
     assert png.startswith(b"\x89PNG")
 
 
@@ -75,8 +80,7 @@ def test_translations_come_in_the_order_of_their_sentences(trained, subwords):
 
 
 def test_the_learning_rate_falls_linearly():
-    schedule = TranslationSchedule(epochs=2, learning_rate=0.5, final_learning_rate=0.1)
-    adam = optimizer(schedule, batches=10)
+    adam = make_optimizer(TokenBatchOptimisation(learning_rate=0.5, final_learning_rate=0.1), updates=20)
     rates = []
     for step in (0, 10, 20):
         adam.iterations.assign(step)
@@ -85,5 +89,5 @@ def test_the_learning_rate_falls_linearly():
 
 
 def test_adadelta_is_the_published_one():
-    adadelta = optimizer(TranslationSchedule(optimizer="adadelta", learning_rate=1.0), batches=10)
+    adadelta = make_optimizer(TokenBatchOptimisation(optimizer="adadelta", learning_rate=1.0), updates=10)
     assert (adadelta.rho, adadelta.epsilon, adadelta.global_clipnorm) == (0.95, 1e-6, 1.0)

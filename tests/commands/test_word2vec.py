@@ -12,8 +12,8 @@ import keras
 import numpy as np
 import pytest
 
-REPOSITORY = Path(__file__).parents[1]
-SMALL = ["--units", "8", "--epochs", "2", "--minimum-count", "2", "--checkpoint-minutes", "0"]
+REPOSITORY = Path(__file__).parents[2]
+SMALL = ["--set", "model.units=8", "data.minimum_count=2", "--epochs", "2", "--checkpoint-minutes", "0"]
 
 
 @pytest.fixture
@@ -87,7 +87,7 @@ def test_an_interrupted_run_ends_like_an_undisturbed_one_on_prepared_text_bit_fo
         (["train/word2vec.py", "--corpus", "text9"], "There is no corpus 'text9'"),
         (["train/word2vec.py", "--corpus", "text8", "--data-dir", "none"], "There is no folder"),
         (["train/word2vec.py", "--resume", "none"], "none is not a run"),
-        (["train/word2vec.py", "--units", "0"], "greater than or equal to 1"),
+        (["train/word2vec.py", "--set", "model.units=0"], "`units` must be at least 1"),
         (["train/embeddings.py", "none"], "There is no file none"),
     ],
 )

@@ -7,28 +7,14 @@ import pytest
 
 from keras_tying import zoo
 from keras_tying.optimizers import ClippedSGD
-from keras_tying.training import (
-    Checkpoints,
-    Run,
-    Schedule,
-    TrainingDiverged,
-    TrainingInterrupted,
-    stream_perplexity,
-    train_language_model,
-)
-from keras_tying.training.callbacks import stalled
-from keras_tying.training.checkpoints import CheckpointStore
-from keras_tying.training.schedules import decayed_rate
+from keras_tying.tasks import LanguageModelTask
+from keras_tying.tasks.language_model import stream_perplexity
+from keras_tying.training import CheckpointStore, Progress, Run, RunSettings, TrainingDiverged, TrainingInterrupted, fit
+from keras_tying.training.callbacks import SaveCheckpoints
+from keras_tying.training.optimisation import decayed_rate
+from keras_tying.zoo.recipes import LanguageModelRecipe, Model, WindowOptimisation
 
-SCHEDULE = {
-    "batch_size": 10,
-    "steps": 10,
-    "learning_rate": 1.0,
-    "clip_norm": 5.0,
-    "epochs": 2,
-    "full_rate_epochs": 5,
-    "decay": 0.5,
-}
+OPTIMISATION = {"batch_size": 10, "sequence_length": 10, "epochs": 2, "full_rate_epochs": 5}
 
 
 def unigram_perplexity(train, test, size):
@@ -37,11 +23,14 @@ def unigram_perplexity(train, test, size):
 
 
 def train(tmp_path, train_ids, vocabulary, **changes):
-    model = zoo.ptb_small(vocabulary_size=len(vocabulary))
-    progress = train_language_model(
-        model, train_ids, train_ids[:2000], vocabulary, Schedule(**{**SCHEDULE, **changes}), Run(tmp_path)
+    recipe = LanguageModelRecipe(
+        model=Model(name="ptb_small"), optimisation=WindowOptimisation(**{**OPTIMISATION, **changes})
     )
-    return model, progress
+    task = LanguageModelTask(RunSettings(recipe_name="test", seed=1, command="", recipe=recipe))
+    task.vocabularies = {"vocabulary.txt": vocabulary}
+    task.ids = {"train": train_ids, "valid": train_ids[:2000]}
+    model = task.build_model()
+    return model, fit(task, model, Run(tmp_path))
 
 
 def test_a_tied_model_beats_the_unigram_model_on_real_text(tmp_path, corpus, vocabulary, train_ids):
@@ -72,7 +61,8 @@ def test_divergence_stops_training(tmp_path, train_ids, vocabulary):
 def test_a_request_to_stop_in_the_last_batches_is_met_at_the_end_of_the_epoch(tmp_path):
     model = zoo.ptb_small(vocabulary_size=11)
     model.compile(ClippedSGD())
-    callback = Checkpoints(CheckpointStore(tmp_path), minutes=60, batches=30)
+    progress = Progress()
+    callback = SaveCheckpoints(CheckpointStore(tmp_path), minutes=60, batches=30, progress=progress)
     callback.set_model(model)
     with callback.stop_on_signals():
         callback.on_train_begin()
@@ -81,29 +71,29 @@ def test_a_request_to_stop_in_the_last_batches_is_met_at_the_end_of_the_epoch(tm
         callback.on_train_batch_end(39)  # the second call of twenty steps, ten of them past the data
         with pytest.raises(TrainingInterrupted, match=r"Stopped by SIGTERM; saved checkpoint-000000"):
             callback.on_epoch_end(0, {"perplexity": 1.0})
-    again = Checkpoints(CheckpointStore(tmp_path), minutes=60, batches=30)
-    assert again.restore(model)
+    again = Progress()
+    assert SaveCheckpoints(CheckpointStore(tmp_path), minutes=60, batches=30, progress=again).restore(model)
     assert (again.epoch, again.batch, again.history) == (1, 0, [{"perplexity": 1.0}])
 
 
 def test_training_stops_when_validation_stalls():
-    history = [{"val_perplexity": value} for value in (9.0, 7.0, 8.0, 7.5)]
-    assert stalled(history, patience=2)
-    assert not stalled(history, patience=3)
-    assert not stalled(history, patience=None)
-    assert not stalled([], patience=1)
+    progress = Progress(epoch=4, history=[{"val_perplexity": value} for value in (9.0, 7.0, 8.0, 7.5)])
+    assert progress.finished(epochs=9, patience=2)
+    assert not progress.finished(epochs=9, patience=3)
+    assert not progress.finished(epochs=9, patience=None)
+    assert not Progress().finished(epochs=9, patience=1)
 
 
 def test_learning_rate_falls_after_the_full_rate_epochs():
     assert [decayed_rate(epoch, 2.0, 2, 0.1) for epoch in range(4)] == pytest.approx([2, 2, 0.2, 0.02])
 
 
-@pytest.mark.parametrize("steps", [1, 7, 1000])
-def test_stream_perplexity_does_not_depend_on_the_step_length(train_ids, vocabulary, steps):
+@pytest.mark.parametrize("length", [1, 7, 1000])
+def test_stream_perplexity_does_not_depend_on_the_sequence_length(train_ids, vocabulary, length):
     ids = train_ids[:40]
     model = zoo.ptb_small(vocabulary_size=len(vocabulary))
     expected = np.exp(-np.mean(model.score(ids[None, :-1], ids[None, 1:])))
-    np.testing.assert_allclose(stream_perplexity(model, ids, steps=steps), expected, rtol=1e-5)
+    np.testing.assert_allclose(stream_perplexity(model, ids, sequence_length=length), expected, rtol=1e-5)
 
 
 def test_stream_perplexity_refuses_ids_outside_the_vocabulary(vocabulary):

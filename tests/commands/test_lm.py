@@ -12,7 +12,7 @@ import keras
 import numpy as np
 import pytest
 
-REPOSITORY = Path(__file__).parents[1]
+REPOSITORY = Path(__file__).parents[2]
 
 RECIPE = """
 title = "test"
@@ -23,7 +23,7 @@ arguments = { tied = true, dropout = { words = 0.1, inputs = 0.2, hidden = 0.2, 
 vocabulary_size = 200
 [optimisation]
 batch_size = 4
-steps = 5
+sequence_length = 5
 epochs = 2
 """
 
@@ -114,7 +114,11 @@ def test_a_run_leaves_everything_in_its_folder(tmp_path, recipe, text_files, run
     }
     results = json.loads((run / "results.json").read_text())
     evaluated = run_python("train/lm.py", "--evaluate", run, "--mc-passes", "2").stdout
-    assert f"{results['test_perplexity']:.2f}" in evaluated
+    lines = [line.split() for line in evaluated.splitlines() if "over" in line]
+    assert [(line[0], line[2]) for line in lines] == [
+        ("valid", f"{results['validation_perplexity']:.2f}"),
+        ("test", f"{results['test_perplexity']:.2f}"),
+    ]
     assert evaluated.count("by the mean of 2 passes with dropout") == 2
 
     again = run_here("train/lm.py", "--recipe", recipe, *text_files, "--run", run)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from keras_tying.models import LanguageModel, VariationalDropout
-from keras_tying.training import mc_perplexity, stream_perplexity
+from keras_tying.tasks.language_model import mc_perplexity, stream_perplexity
 
 V = 11
 DROPOUT = VariationalDropout(words=0.2, inputs=0.3, hidden=0.3, outputs=0.3)
@@ -31,7 +31,7 @@ def test_probabilities_are_averaged_not_their_logarithms():
                 self.probability = 0.8 - self.probability
             return np.full(targets.shape, np.log(self.probability)), ()
 
-    np.testing.assert_allclose(mc_perplexity(Coin(), np.zeros(100, int), passes=2, steps=10), 1 / 0.4)
+    np.testing.assert_allclose(mc_perplexity(Coin(), np.zeros(100, int), passes=2, sequence_length=10), 1 / 0.4)
 
 
 def test_passes_draw_masks_of_their_own(ids):
@@ -47,7 +47,7 @@ def test_passes_differ_on_every_backend(run_python, backend):
     code = (
         "import json, numpy as np\n"
         "from keras_tying.models import LanguageModel, VariationalDropout\n"
-        "from keras_tying.training import mc_perplexity\n"
+        "from keras_tying.tasks.language_model import mc_perplexity\n"
         "model = LanguageModel(11, 8, dropout=VariationalDropout(0.2, 0.3, 0.3, 0.3), initializer_range=0.5)\n"
         "ids = np.random.default_rng(0).integers(0, 11, 60)\n"
         "print(json.dumps([mc_perplexity(model, ids, passes=1) for _ in range(2)]))"
