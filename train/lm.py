@@ -18,7 +18,6 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # TensorFlow's warnings, wit
 import keras
 
 from keras_tying import data, zoo
-from keras_tying.study import augmentation_page
 from keras_tying.tables import dump_table, load_table
 from keras_tying.training import (
     Checkpoints,
@@ -34,7 +33,7 @@ from keras_tying.training import (
     train_language_model,
     training_record,
 )
-from keras_tying.zoo import cards, recipes
+from keras_tying.zoo import recipes
 
 
 def main() -> int:
@@ -170,8 +169,6 @@ def train(run: Run, settings: recipes.RunSettings, arguments: argparse.Namespace
         print_results(run, results)
         if arguments.record:
             recipes.record_measured(settings, results)
-            cards.write_cards()
-            augmentation_page.write_page()
     distribution.meet()
     return 0
 

@@ -26,7 +26,6 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # TensorFlow's warnings, wit
 import keras
 
 from keras_tying import data
-from keras_tying.study.translation_page import write_tables
 from keras_tying.tables import dump_table, load_table
 from keras_tying.training import (
     Distribution,
@@ -218,7 +217,6 @@ def train(run: Run, settings: TranslationRunSettings, arguments: argparse.Namesp
         print_results(run, results)
         if arguments.record:
             record_translation(settings, results)
-            write_tables()
     distribution.meet()
     return 0
 
@@ -298,7 +296,6 @@ def overlap(arguments: argparse.Namespace) -> int:
     if arguments.record:
         name = f"overlap_{recipe.data.corpus}_{source}_{target}".lower()
         write_results(translation_recipe_folder(), name, results)
-        write_tables()
     return 0
 
 

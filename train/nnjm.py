@@ -21,7 +21,6 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # TensorFlow's warnings, wit
 import keras
 
 from keras_tying import data
-from keras_tying.study import joint_plots
 from keras_tying.training import (
     Distribution,
     Run,
@@ -41,6 +40,11 @@ from keras_tying.training.joint_runs import (
     texts,
 )
 from keras_tying.zoo.joint_language_models import create_joint_model
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from studies.joint_grid import position_weights
+from studies.joint_language_models import draw_position_weights, draw_weights
 
 MODELS = ("nnlm", "nnjm", "nnjm_global")
 EVERY, SOURCE, GLOBAL = MODELS, MODELS[1:], MODELS[2:]
@@ -234,9 +238,9 @@ def evaluate(runs: list[tuple[Run, JointRunSettings]]) -> int:
 def draw(runs: list[tuple[Run, JointRunSettings]]) -> int:
     for run, _ in runs:
         model = run.load_model()
-        print(joint_plots.draw_weights(model, run.folder / "weights.png"))
-        means = joint_plots.position_weights(model)
-        print(joint_plots.draw_position_weights(means, model.window, run.folder / "positions.png"))
+        print(draw_weights(model, run.folder / "weights.png"))
+        means = position_weights(model)
+        print(draw_position_weights(means, model.window, run.folder / "positions.png"))
     return 0
 
 
