@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from keras_tying.zoo.recipes import Recipe, list_recipes, load_recipe
-from studies.pages import NONE, NOT_MEASURED, Section, between_marks, code, number, page, section, table, versions_line
+from studies.pages import DASH, NOT_MEASURED, Section, between_marks, code, number, page, section, table, versions_line
 
 METRICS = ("train_perplexity", "validation_perplexity", "test_perplexity")
 ZOO_PAGE = Section(
@@ -43,7 +43,7 @@ def card(name: str, recipe: Recipe) -> str:
     published, measured = recipe.published, recipe.measured
     rows = [[metric.replace("_", " "), *perplexities(recipe, metric)] for metric in METRICS]
     size = f"{measured.parameters:,}" if measured else NOT_MEASURED
-    rows.append(["parameters", (published and published.parameters) or NONE, size])
+    rows.append(["parameters", (published and published.parameters) or DASH, size])
     parts = [table(["", "published", "measured"], "|---|--:|--:|", rows)]
     if published:
         parts.append(f"Published in: {published.source}.")
@@ -66,7 +66,7 @@ def recipe_table(recipes: dict[str, Recipe], folder: str = "") -> str:
     rows = []
     for name, recipe in recipes.items():
         published, measured = recipe.published, recipe.measured
-        size = f"{measured.parameters:,}" if measured else (published and published.parameters) or NONE
+        size = f"{measured.parameters:,}" if measured else (published and published.parameters) or DASH
         rows.append([f"[{name}]({folder}{name}.md)", recipe.title, size, *perplexities(recipe, "test_perplexity")])
     return table(["recipe", "model", "parameters", "published", "measured"], "|---|---|--:|--:|--:|", rows)
 

@@ -9,7 +9,7 @@ from keras_tying.tables import Table
 NOT_MEASURED = "not measured"
 MISSING = f"{NOT_MEASURED.capitalize()}."
 """The paragraph of a section that has no results."""
-NONE = "—"
+DASH = "—"
 """The cell of a table for a number that does not exist."""
 
 
@@ -51,7 +51,7 @@ def table(columns: Sequence[str], alignment: str, rows: Iterable[Sequence[str]])
     return "\n".join([titles, alignment, *lines])
 
 
-def number(value: float | None, form: str = ".1f", absent: str = NONE) -> str:
+def number(value: float | None, form: str = ".1f", absent: str = DASH) -> str:
     """A number as a table shows it."""
     return absent if value is None else format(value, form)
 

@@ -16,6 +16,9 @@ from keras_tying.training.feeding import feed
 from keras_tying.training.window_batches import WindowBatches
 from studies.muon import GramMuon
 
+TAU_OF_BETAS = 10.0
+"""Temperature of the sweep over beta."""
+
 
 @dataclass(frozen=True)
 class SubspaceSettings:
@@ -44,9 +47,8 @@ def sweep(
     settings: SubspaceSettings,
     runs: list[dict[str, Any]],
     report: Callable[[dict[str, Any]], None],
-    tau_of_betas: float = 10.0,
 ) -> dict[str, Any]:
-    """Measures the distance by beta at one temperature, and by temperature at beta 1.
+    """Measures the distance by beta at temperature 10, and by temperature at beta 1.
 
     Args:
         ids: Training text `[N]`.
@@ -56,12 +58,11 @@ def sweep(
         settings: Model and training.
         runs: Runs of an earlier sweep with these settings, which are not repeated; new runs are appended.
         report: Called with the result of a run when it ends.
-        tau_of_betas: Temperature of the sweep over beta.
 
     Returns:
         The mean distances `by_beta` and `by_tau`.
     """
-    points = dict.fromkeys([*((beta, tau_of_betas) for beta in betas), *((1.0, tau) for tau in taus)])
+    points = dict.fromkeys([*((beta, TAU_OF_BETAS) for beta in betas), *((1.0, tau) for tau in taus)])
     done = {(run["beta"], run["tau"], run["seed"]) for run in runs}
     for seed in range(1, seeds + 1):
         for beta, tau in points:
@@ -74,7 +75,7 @@ def sweep(
         return float(np.mean(chosen))
 
     return {
-        "by_beta": {"tau": tau_of_betas, "beta": list(betas), "distance": [mean(beta, tau_of_betas) for beta in betas]},
+        "by_beta": {"tau": TAU_OF_BETAS, "beta": list(betas), "distance": [mean(beta, TAU_OF_BETAS) for beta in betas]},
         "by_tau": {"beta": 1.0, "tau": list(taus), "distance": [mean(1.0, tau) for tau in taus]},
     }
 

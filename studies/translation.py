@@ -4,7 +4,7 @@ from pathlib import Path
 
 from keras_tying.training.translation_recipes import load_translation_recipe
 from keras_tying.zoo.recipes import list_recipes
-from studies.pages import NONE, NOT_MEASURED, between_marks, number, table
+from studies.pages import DASH, NOT_MEASURED, between_marks, number, table
 from studies.results import read_results
 
 TYINGS = ("none", "decoder", "three_way")
@@ -42,7 +42,7 @@ def score_table(folder: Path) -> str:
         cells = [f"[{name}](results/{path.name})" if measured else name]
         for label, (metric, form) in METRICS.items():
             published = getattr(recipes[name].published, label, None)
-            cells += [NONE if published is None else str(published), number(measured.get(metric), form, NOT_MEASURED)]
+            cells += [DASH if published is None else str(published), number(measured.get(metric), form, NOT_MEASURED)]
         rows.append([*cells, number(measured.get("test_chrf"), ".2f", NOT_MEASURED)])
     return table(columns, "|---|" + "--:|" * 7, rows)
 

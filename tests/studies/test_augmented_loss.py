@@ -4,6 +4,7 @@ import shutil
 import pytest
 
 from keras_tying.zoo.recipes import load_recipe
+from studies import augmented_loss
 from studies.augmented_loss import augmentation_page
 from studies.results import ZOO
 
@@ -81,3 +82,12 @@ def test_a_sweep_is_written_run_by_run_and_not_measured_twice(run_here, tmp_path
     other = run_here("train/subspace.py", *few, "--units", 5, "--betas", 1, "--seeds", 1)
     assert other.returncode == 2
     assert "runs of other settings" in other.stderr
+
+
+def test_recording_writes_results_and_plot_alone(run_here, tmp_path, monkeypatch):
+    monkeypatch.setattr(augmented_loss, "ZOO", tmp_path)
+    few = ["--corpus", "embedded", "--words", 800, "--units", 4, "--epochs", 1, "--taus", 10, "--betas", 1]
+    assert run_here("train/subspace.py", *few, "--seeds", 1, "--record").returncode == 0
+    assert {path.name for path in tmp_path.rglob("*.*")} == {"subspace.json", "subspace.png"}
+    command = json.loads((tmp_path / "results" / "subspace.json").read_text())["command"]
+    assert command.startswith("python train/subspace.py --corpus embedded --betas 1 --taus 10 --seeds 1 --words 800")
