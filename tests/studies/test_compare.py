@@ -5,9 +5,8 @@ import pytest
 
 from keras_tying.data import Vocabulary
 from keras_tying.models import LanguageModel
-from keras_tying.study.curves import draw_validation, read_history
-from keras_tying.study.next_words import next_words, next_words_table
 from keras_tying.training import Run
+from studies.compare import draw_validation, next_words, next_words_table, read_history
 
 HISTORY = [{"val_perplexity": 200.0}, {"val_perplexity": 120.0}]
 

@@ -5,13 +5,11 @@ import numpy as np
 import pytest
 
 from keras_tying import zoo
-from keras_tying.study import joint_training
-from keras_tying.study.joint_page import draw_pictures, holds, write_page
-from keras_tying.study.joint_plots import position_weights, word_weights
-from keras_tying.study.joint_study import load_study, results_file
-from keras_tying.study.joint_training import model_file, train_grid
 from keras_tying.training import TrainingInterrupted
 from keras_tying.zoo.joint_language_models import create_joint_model
+from studies import joint_grid
+from studies.joint_grid import load_study, model_file, position_weights, results_file, train_grid, word_weights
+from studies.joint_language_models import draw_plots, is_lower, joint_page
 
 PNG = b"\x89PNG"
 STUDY = """
@@ -91,7 +89,8 @@ def train(folder, tmp_path, aligned_files):
     """Trains the small study's cells; returns the results."""
 
     def train(**arguments):
-        train_grid(load_study(folder), "own-text", tmp_path, tmp_path / "runs", folder, **arguments)
+        study = load_study(folder)
+        train_grid(study, "own-text", study.todo("own-text", **arguments), tmp_path, tmp_path / "runs", folder)
         return json.loads(results_file(folder, "own-text").read_text())
 
     return train
@@ -100,13 +99,13 @@ def train(folder, tmp_path, aligned_files):
 @pytest.fixture
 def trained(monkeypatch):
     """Names of the folders of the runs that are trained while the test runs."""
-    names, train = [], joint_training.train_joint_language_model
+    names, train = [], joint_grid.train_joint_language_model
 
     def recorded(model, samples, valid, vocabulary, schedule, run, seed):
         names.append(run.folder.name)
         return train(model, samples, valid, vocabulary, schedule, run, seed)
 
-    monkeypatch.setattr(joint_training, "train_joint_language_model", recorded)
+    monkeypatch.setattr(joint_grid, "train_joint_language_model", recorded)
     return names
 
 
@@ -187,7 +186,7 @@ def test_a_cell_that_was_interrupted_is_the_next(train, trained, monkeypatch, fo
     def stopped(*arguments):
         raise TrainingInterrupted
 
-    monkeypatch.setattr(joint_training, "joint_results", stopped)
+    monkeypatch.setattr(joint_grid, "joint_results", stopped)
     with pytest.raises(TrainingInterrupted):
         train(main_only=True)
     monkeypatch.undo()
@@ -234,7 +233,7 @@ def test_links_that_are_missing_are_made_once(train, folder, tmp_path, monkeypat
             for place, (split, each) in enumerate(files.items())
         }
 
-    monkeypatch.setattr(joint_training, "align_files", align_files)
+    monkeypatch.setattr(joint_grid, "align_files", align_files)
     train(main_only=True, seeds=1)
     train(main_only=True)
     assert made == ["spaces"]
@@ -245,7 +244,7 @@ def test_links_that_are_missing_are_made_once(train, folder, tmp_path, monkeypat
 
 def test_published_figures_stand_beside_measured_ones(folder):
     results_of(folder, "own-text", {"NNJM": [9.0, 9.2], "NNLM": [99.0]})
-    text = write_page(folder).read_text()
+    text = joint_page(folder)
     assert text.startswith("# Page\n\nIntro.\n")
     assert "**Own**: all pairs of the training text, 1,000 target words" in text
     assert "python train/nnjm_grid.py own-text --data-dir DIR" in text
@@ -257,7 +256,7 @@ def test_published_figures_stand_beside_measured_ones(folder):
 
 
 def test_a_page_without_results_shows_no_figure_but_the_published(folder):
-    text = write_page(folder).read_text()
+    text = joint_page(folder)
     assert "| NNJM | 9.51 | not measured | not measured |" in text
     assert "| NNJM | NNLM | not measured | not measured |" in text
     assert "Pictures" not in text
@@ -275,22 +274,22 @@ def test_a_page_without_results_shows_no_figure_but_the_published(folder):
     ],
 )
 def test_an_ordering_holds_where_seeds_do_not_overlap(low, high, answer):
-    assert holds(low, high) == answer
+    assert is_lower(low, high) == answer
 
 
 def test_pictures_are_drawn_from_results_and_from_a_model_that_is_still_there(folder, tmp_path):
-    assert draw_pictures(tmp_path / "runs", folder) == []
+    assert draw_plots(tmp_path / "runs", folder) == []
     results_of(folder, "own-text", {"NNJM": [9.0]})
     results_of(folder, "other", {"n-gram, 1": [9.0]})
     names = ["nnjm_sweeps.png", "nnjm_positions.png"]
-    assert [path.name for path in draw_pictures(tmp_path / "runs", folder)] == names
+    assert [path.name for path in draw_plots(tmp_path / "runs", folder)] == names
     model = model_file(tmp_path / "runs" / "own-text", "NNJM", 1)
     model.parent.mkdir(parents=True)
     zoo.nnjm(9, 9, window=3).save(model)
-    paths = draw_pictures(tmp_path / "runs", folder)
+    paths = draw_plots(tmp_path / "runs", folder)
     assert [path.name for path in paths] == [*names, "nnjm_weights.png"]
     assert all(path.read_bytes().startswith(PNG) for path in paths)
-    text = write_page(folder).read_text()
+    text = joint_page(folder)
     assert text.index("nnjm_positions.png") < text.index("nnjm_weights.png") < text.index("nnjm_sweeps.png")
 
 

@@ -6,8 +6,9 @@ import pytest
 from keras_tying import zoo
 from keras_tying.data import save_word_vectors
 from keras_tying.data.similarity import SimilaritySet
-from keras_tying.study import Embedding, draw, measure_embeddings, page, read_embeddings, table
 from keras_tying.training import Run
+from studies.embedding_metrics import Embedding, measure_embeddings, read_embeddings
+from studies.embeddings import draw_embeddings, embeddings_page, metric_tables
 
 PNG = b"\x89PNG"
 PAIRS = SimilaritySet("own", [("a", "b"), ("c", "d"), ("a", "d"), ("a", "sun")], [9.0, 5.0, 1.0, 3.0])
@@ -30,15 +31,15 @@ def finished_run(folder, model, vocabulary):
 
 
 def test_embeddings_of_different_order_are_compared_by_word(embeddings):
-    figures = measure_embeddings(embeddings, [PAIRS], ["a", "sun"])
-    assert figures["pair_correlation"]["words"] == 4
-    assert figures["pair_correlation"]["spearman"]["input, tied"] == pytest.approx(1)
-    similarity = figures["word_similarity"]["own"]
+    results = measure_embeddings(embeddings, [PAIRS], ["a", "sun"])
+    assert results["pair_correlation"]["words"] == 4
+    assert results["pair_correlation"]["spearman"]["input, tied"] == pytest.approx(1)
+    similarity = results["word_similarity"]["own"]
     assert similarity["input"] == similarity["tied"]
     assert (similarity["input"]["covered"], similarity["input"]["pairs"]) == (3, 4)
-    assert set(figures["neighbours"]["input"]) == {"a"}
-    assert set(figures["updates"]) == {"input"}
-    json.dumps(figures)
+    assert set(results["neighbours"]["input"]) == {"a"}
+    assert set(results["updates"]) == {"input"}
+    json.dumps(results)
 
 
 def test_embeddings_without_common_words_are_refused(embeddings, rng):
@@ -47,16 +48,17 @@ def test_embeddings_without_common_words_are_refused(embeddings, rng):
         measure_embeddings([*embeddings, other], [PAIRS], [])
 
 
-def test_published_figures_stand_beside_measured_ones(embeddings):
-    figures = measure_embeddings(embeddings, [PAIRS], [])
-    figures["word_similarity"]["own"]["tied"]["spearman"] = None
-    text = table(figures, {"word_similarity": {"own": {"tied": 0.25}}, "pair_correlation": {"input, tied": 0.5}})
+def test_published_results_stand_beside_measured_ones(embeddings):
+    results = measure_embeddings(embeddings, [PAIRS], [])
+    results["word_similarity"]["own"]["tied"]["spearman"] = None
+    published = {"word_similarity": {"own": {"tied": 0.25}}, "pair_correlation": {"input, tied": 0.5}}
+    text = "\n".join(metric_tables(results, published))
     assert "| — (0.25) | 3 of 4 |" in text
     assert "| input, tied | 1.00 (0.50) |" in text
 
 
 def test_plots_are_drawn(embeddings, tmp_path):
-    paths = draw(tmp_path / "own", embeddings, [PAIRS], ["a", "sun"])
+    paths = draw_embeddings(tmp_path / "own", embeddings, [PAIRS], ["a", "sun"])
     assert [path.name for path in paths] == ["own_similarity.png", "own_map.png", "own_updates.png"]
     assert all(path.read_bytes().startswith(PNG) for path in paths)
 
@@ -95,9 +97,9 @@ def test_the_page_is_made_from_its_text_and_the_results(tmp_path, embeddings):
         'title = "Page"\ntext = "Intro."\n[studies.one]\ntitle = "One"\ntext = "First."\npublished = {}\n'
         '[studies.two]\ntitle = "Two"\ntext = "Second."\npublished = {}\n'
     )
-    figures = measure_embeddings(embeddings, [PAIRS], [])
-    figures |= {"versions": {"python": "3"}, "device": "a processor", "command": "python train/embeddings.py one"}
-    (tmp_path / "results" / "one.json").write_text(json.dumps(figures))
-    text = page.write_page(tmp_path).read_text()
+    results = measure_embeddings(embeddings, [PAIRS], [])
+    results |= {"versions": {"python": "3"}, "device": "a processor", "command": "python train/embeddings.py one"}
+    (tmp_path / "results" / "one.json").write_text(json.dumps(results))
+    text = embeddings_page(tmp_path)
     assert text.index("# Page") < text.index("First.") < text.index("| own |") < text.index("Second.")
     assert text.endswith("Second.\n\nNot measured.\n")

@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
 
-from keras_tying.study import subspace
-from keras_tying.study.curves import draw_subspace_distances
-from keras_tying.study.subspace import SubspaceSettings, measure_distance, piece_of, sweep
+from studies import subspace
+from studies.augmented_loss import draw_distances
+from studies.subspace import SubspaceSettings, draw_piece, measure_distance, sweep
 
 TINY = SubspaceSettings(words=600, units=8, batch_size=5, steps=10, epochs=60)
 PNG = b"\x89PNG"
@@ -15,7 +15,7 @@ def test_the_augmented_loss_draws_the_embeddings_together(train_ids):
 
 
 def test_a_piece_is_contiguous_and_numbered_anew(train_ids):
-    piece = piece_of(train_ids, 200, seed=3)
+    piece = draw_piece(train_ids, 200, seed=3)
     assert set(piece) == set(range(piece.max() + 1))
     start = np.random.default_rng(3).integers(len(train_ids) - 199)
     original = train_ids[start : start + 200]
@@ -24,7 +24,7 @@ def test_a_piece_is_contiguous_and_numbered_anew(train_ids):
 
 def test_a_text_shorter_than_the_piece_is_refused(train_ids):
     with pytest.raises(ValueError, match=r"at least 20,000 words. Received: 10"):
-        piece_of(train_ids[:10], 20_000, seed=1)
+        draw_piece(train_ids[:10], 20_000, seed=1)
 
 
 def test_sweep_takes_means_over_seeds_and_draws_them(train_ids, tmp_path):
@@ -35,7 +35,7 @@ def test_sweep_takes_means_over_seeds_and_draws_them(train_ids, tmp_path):
     of_point = [run["distance"] for run in seen if (run["beta"], run["tau"]) == (1.0, 2.0)]
     np.testing.assert_allclose(results["by_tau"]["distance"][0], np.mean(of_point))
     assert results["by_beta"]["distance"][1] == results["by_tau"]["distance"][1]
-    draw_subspace_distances({**results, "runs": runs}, tmp_path / "figure.png")
+    draw_distances({**results, "runs": runs}, tmp_path / "figure.png")
     assert (tmp_path / "figure.png").read_bytes().startswith(PNG)
 
 

@@ -1,4 +1,4 @@
-"""Keras's Muon, with rates of their own for some variables, and cheaper on matrices that are far from square."""
+"""Muon with a learning rate factor per variable, and faster on matrices that are far from square."""
 
 import re
 from collections.abc import Mapping
@@ -8,18 +8,17 @@ import keras
 from keras import ops
 
 
-@keras.saving.register_keras_serializable("keras_tying")
 class GramMuon(keras.optimizers.Muon):
-    """Muon, with the Newton-Schulz iteration on the smaller Gram matrix.
+    """Muon with the Newton-Schulz iteration on the smaller Gram matrix.
 
-    The iteration multiplies a matrix by polynomials of its Gram matrix, which commute: their product is formed first,
-    at the Gram matrix's size, and the matrix itself is read twice instead of twice an iteration. Updates are the same
-    up to rounding.
+    The iteration multiplies a matrix by polynomials of its Gram matrix. Polynomials of one matrix commute, so their
+    product is formed first, at the size of the Gram matrix, and multiplied by the matrix once. Updates equal those of
+    `keras.optimizers.Muon` up to rounding.
 
     Args:
-        learning_rate: Of all variables, before their factor.
-        rate_factors: Factors of the learning rate, by a regular expression that is searched in the variable's path;
-            the first that is found counts.
+        learning_rate: Learning rate of a variable with factor 1.
+        rate_factors: Factors of the learning rate by regular expression. The first expression found in a variable's
+            path decides; without any, the factor is 1.
         **options: Those of `keras.optimizers.Muon`.
 
     Reference:
@@ -40,9 +39,6 @@ class GramMuon(keras.optimizers.Muon):
     def update_step(self, gradient, variable, learning_rate):
         factor = self._factors[self._get_variable_index(variable)]
         super().update_step(gradient, variable, learning_rate * factor)
-
-    def get_config(self):
-        return {**super().get_config(), "rate_factors": self.rate_factors}
 
     def zeropower_via_newtonschulz5(self, x, steps):
         tall = x.shape[0] > x.shape[1]

@@ -2,7 +2,7 @@ import keras
 import numpy as np
 import pytest
 
-from keras_tying.study.muon import GramMuon
+from studies.muon import GramMuon
 
 
 @pytest.mark.parametrize("shape", [(40, 12), (12, 40), (12, 12)])
@@ -24,12 +24,3 @@ def test_a_factor_is_of_the_variables_whose_path_it_names():
     moved, little = (keras.ops.convert_to_numpy(variable) - before for variable in (fast, slow))
     assert np.abs(little).max() > 0
     np.testing.assert_allclose(moved, 8.0 * little, rtol=1e-4, atol=1e-6)
-
-
-def test_serialises():
-    optimizer = keras.optimizers.deserialize(
-        keras.optimizers.serialize(GramMuon(0.02, rate_factors={"output": 8.0}, ns_steps=3))
-    )
-    assert isinstance(optimizer, GramMuon)
-    assert optimizer.ns_steps == 3
-    assert optimizer.rate_factors == {"output": 8.0}

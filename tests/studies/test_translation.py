@@ -3,8 +3,8 @@ import shutil
 
 import pytest
 
-from keras_tying.study.translation_page import write_tables
-from keras_tying.training.translation_recipes import translation_recipe_folder
+from studies.results import ZOO
+from studies.translation import with_results
 
 MEASURED = {"parameters": 1_234_567, "valid_bleu": 40.126, "test_bleu": 38.5, "test_chrf": 60.0}
 
@@ -12,14 +12,18 @@ MEASURED = {"parameters": 1_234_567, "valid_bleu": 40.126, "test_bleu": 38.5, "t
 @pytest.fixture
 def folder(tmp_path):
     """The zoo's translation recipes and page, without results."""
-    for path in translation_recipe_folder().glob("*.*"):
+    for path in (ZOO / "translation").glob("*.*"):
         shutil.copy(path, tmp_path)
     (tmp_path / "results").mkdir()
     return tmp_path
 
 
+def made(folder):
+    return with_results((folder / "README.md").read_text(), folder)
+
+
 def row(folder, name):
-    (line,) = [line for line in write_tables(folder).read_text().splitlines() if name in line and "BLEU" not in line]
+    (line,) = [line for line in made(folder).splitlines() if name in line and "BLEU" not in line]
     return [cell.strip() for cell in line.strip("|").split("|")]
 
 
@@ -36,7 +40,7 @@ def test_a_result_stands_in_its_row(folder):
 def test_subwords_of_a_corpus_stand_beside_the_published(folder):
     counts = {"corpus": "tiny", "source": "en", "target": "fr", "only_source": 1_001, "only_target": 2, "both": 3}
     (folder / "results" / "overlap_tiny_en_fr.json").write_text(json.dumps(counts))
-    text = write_tables(folder).read_text()
+    text = made(folder)
     assert "| WMT14 en to fr, published | 2,000 | 7,000 | 85,000 |" in text
     assert "| [tiny en to fr](results/overlap_tiny_en_fr.json) | 1,001 | 2 | 3 |" in text
-    assert write_tables(folder).read_text() == text
+    assert with_results(text, folder) == text
