@@ -3,17 +3,19 @@
 import keras
 from keras import ops
 
-if keras.backend.backend() == "tensorflow":
-    from keras_tying.optimizers_tensorflow import descend, squared_norm
-else:
+from keras_tying.backend import dispatch
 
-    def squared_norm(gradient):
-        """Sum of the squares of all elements, float32."""
-        return ops.sum(ops.square(ops.cast(gradient, "float32")))
 
-    def descend(variable, gradient, rate):
-        """Subtracts `rate` times `gradient` from `variable`."""
-        variable.assign_sub(ops.cast(gradient, variable.dtype) * ops.cast(rate, variable.dtype))
+@dispatch
+def squared_norm(gradient):
+    """Sum of the squares of all elements, float32."""
+    return ops.sum(ops.square(ops.cast(gradient, "float32")))
+
+
+@dispatch
+def descend(variable, gradient, rate):
+    """Subtracts `rate` times `gradient` from `variable`."""
+    variable.assign_sub(ops.cast(gradient, variable.dtype) * ops.cast(rate, variable.dtype))
 
 
 @keras.saving.register_keras_serializable("keras_tying")

@@ -5,8 +5,8 @@ from dataclasses import replace
 import keras
 from keras import ops
 
+from keras_tying.backend.replicas import rows_of_batch, sum_over_replicas
 from keras_tying.losses.output_layer import fused_cross_entropy, losses_from_logits, token_losses
-from keras_tying.replicas import rows_of_batch, sum_over_replicas
 
 REDUCTIONS = ("sum_over_steps", "mean")
 

@@ -16,8 +16,9 @@ Reference:
 from dataclasses import dataclass
 from typing import Any
 
-import keras
 from keras import ops
+
+from keras_tying.backend import dispatch, portable
 
 
 @dataclass(frozen=True)
@@ -64,8 +65,9 @@ class OutputLayer:
     augmentation: Augmentation | None = None
 
 
-def plain_token_losses(hidden, targets, output):
-    """The definition: objective and negative log-likelihood `[N]`, through all logits at once."""
+@dispatch
+def token_losses(hidden, targets, output):
+    """Objective and negative log-likelihood `[N]`, through all logits at once."""
     logits = ops.matmul(hidden, ops.transpose(ops.cast(output.embeddings, hidden.dtype)))
     logits = ops.cast(logits, "float32")
     if output.bias is not None:
@@ -109,13 +111,8 @@ def losses_from_logits(logits, targets, label_smoothing=0.0):
     return (1 - label_smoothing) * nll + label_smoothing * uniform, nll
 
 
-def plain_cross_entropy(hidden, targets, weights, output):
+@dispatch
+def fused_cross_entropy(hidden, targets, weights, output):
     """Returns `sum(weights * objective)` and the negative log-likelihoods `[N]`."""
-    objective, nll = plain_token_losses(hidden, targets, output)
+    objective, nll = portable(token_losses)(hidden, targets, output)
     return ops.sum(objective * weights), ops.stop_gradient(nll)
-
-
-if keras.backend.backend() == "tensorflow":
-    from keras_tying.losses.output_layer_tensorflow import fused_cross_entropy, token_losses
-else:
-    fused_cross_entropy, token_losses = plain_cross_entropy, plain_token_losses

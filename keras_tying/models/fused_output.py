@@ -4,10 +4,10 @@ from contextlib import contextmanager
 
 import keras
 
+from keras_tying.backend.replicas import replicas_in_step
 from keras_tying.losses import OutputLayer, SequenceCrossEntropy
 from keras_tying.metrics import Perplexity
 from keras_tying.models.replicated import ReplicatedModel
-from keras_tying.replicas import replicas_in_step
 
 
 class FusedOutputModel(ReplicatedModel):

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import keras
 from keras import ops
 
-from keras_tying.backend import compile_function
+from keras_tying.backend.compilation import compile_function
 from keras_tying.ids import check_ids
 from keras_tying.layers import GRU, ConditionalGRU, TiedEmbedding
 from keras_tying.losses import SequenceCrossEntropy

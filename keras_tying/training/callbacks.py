@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import keras
 
-from keras_tying.replicas import of_chief
+from keras_tying.backend.replicas import of_chief
 
 
 class TrainingDiverged(ArithmeticError):

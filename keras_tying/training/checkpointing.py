@@ -9,7 +9,7 @@ from typing import NoReturn
 import keras
 import numpy as np
 
-from keras_tying.replicas import is_chief, sum_over_workers
+from keras_tying.backend.replicas import is_chief, sum_over_workers
 from keras_tying.training.callbacks import TrainingDiverged
 from keras_tying.training.checkpoints import Checkpoint, CheckpointStore, read_variables, write_variables
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any, TypeVar
 
-import keras
+from keras_tying import backend
 
 T = TypeVar("T")
 
@@ -29,7 +29,7 @@ class Distribution:
         self.strategy = strategy
         self.workers, self.is_chief = 1, True
         if getattr(strategy, "cluster_resolver", None) is not None:
-            from keras_tying.replicas_tensorflow import is_chief_of
+            from keras_tying.backend.tensorflow.replicas import is_chief_of
 
             jobs = strategy.cluster_resolver.cluster_spec().as_dict()
             self.workers = max(sum(map(len, jobs.values())), 1)
@@ -59,7 +59,7 @@ class Distribution:
     def meet(self) -> None:
         """Waits until all workers have come here."""
         if self.workers > 1:
-            from keras_tying.replicas_tensorflow import sum_over_workers_of
+            from keras_tying.backend.tensorflow.replicas import sum_over_workers_of
 
             sum_over_workers_of(self.strategy, [1.0])
 
@@ -81,12 +81,10 @@ def open_distribution(strategy: str = "auto", replicas: int | None = None, wait_
     """
     if strategy not in STRATEGIES:
         raise ValueError(f"`strategy` must be one of {STRATEGIES}. Received: {strategy!r}")
-    if keras.backend.backend() != "tensorflow":
+    if not backend.HAS_STRATEGIES:
         if strategy in ("auto", "one"):
             return Distribution()
-        raise ValueError(
-            f"--strategy {strategy} needs the TensorFlow backend. Received: KERAS_BACKEND={keras.backend.backend()}"
-        )
+        raise ValueError(f"--strategy {strategy} needs the TensorFlow backend. Received: KERAS_BACKEND={backend.NAME}")
     if strategy == "auto":
         several = _workers_of_tf_config() > 1 or int(os.environ.get("SLURM_NTASKS", 1)) > 1
         strategy = "multiworker" if several else "one"
@@ -184,7 +182,7 @@ def _answers(address: str) -> bool:
 
 def errors_of_lost_workers() -> tuple[type[Exception], ...]:
     """What TensorFlow raises where a worker does not answer any more."""
-    if keras.backend.backend() != "tensorflow":
+    if not backend.HAS_STRATEGIES:
         return ()
     import tensorflow as tf
 

@@ -1,19 +1,17 @@
-"""Batches to `fit`: the arguments of it that hold them."""
+"""Batches as arguments of `fit`."""
 
-import keras
+from keras_tying.backend import dispatch
 
-if keras.backend.backend() == "tensorflow":
-    from keras_tying.training.feeding_tensorflow import feed
-else:
 
-    def feed(model, batches):
-        """Gives `fit` batches from where they stand, each replica of the model its rows.
+@dispatch
+def feed(model, batches):
+    """Gives `fit` batches from where they stand, and each replica of the model its rows.
 
-        Args:
-            model: The model.
-            batches: `WindowBatches`, `JointBatches` or `TranslationBatches`.
+    Args:
+        model: The model.
+        batches: `WindowBatches`, `JointBatches` or `TranslationBatches`.
 
-        Returns:
-            Arguments of `fit`. With `steps_per_epoch` among them, they are of one epoch.
-        """
-        return {"x": batches}
+    Returns:
+        Arguments of `fit`. With `steps_per_epoch` among them, they are of one epoch.
+    """
+    return {"x": batches}

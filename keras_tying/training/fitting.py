@@ -5,14 +5,15 @@ from typing import Any
 
 import keras
 
-from keras_tying.replicas import is_chief
+from keras_tying import backend
+from keras_tying.backend.replicas import is_chief
 from keras_tying.training.callbacks import stalled
 from keras_tying.training.checkpointing import Checkpoints
 from keras_tying.training.progress import Progress
 from keras_tying.training.tensorboard import TensorBoardLog
 
-STEPS_PER_CALL = 1 if keras.backend.backend() == "torch" else 20
-"""Training steps a compiled call takes; losses are read back between calls. PyTorch compiles none."""
+STEPS_PER_CALL = 20 if backend.COMPILES_STEPS else 1
+"""Training steps a compiled call takes; losses are read back between calls."""
 
 
 def fit_to_the_end(

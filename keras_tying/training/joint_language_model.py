@@ -4,10 +4,10 @@ import keras
 import numpy as np
 from pydantic import Field
 
+from keras_tying.backend.replicas import part_of
 from keras_tying.data import JointSamples, Vocabulary
 from keras_tying.losses import SequenceCrossEntropy
 from keras_tying.optimizers import ClippedSGD
-from keras_tying.replicas import part_of
 from keras_tying.tables import Table
 from keras_tying.training.callbacks import BeginEpoch, GradientNorm, StopOnNaN, StopWhenStalled, Validation
 from keras_tying.training.checkpointing import Checkpoints, KeepBest

@@ -9,6 +9,7 @@ from typing import Any
 
 import keras
 
+from keras_tying import backend
 from keras_tying.data import Vocabulary
 from keras_tying.files import check_fingerprint, write_atomically
 from keras_tying.training.checkpointing import Checkpoints
@@ -127,11 +128,10 @@ class Run:
 
 def environment() -> dict[str, Any]:
     """Device, precision and versions a figure was measured with."""
-    backend = keras.backend.backend()
-    packages = ("keras", {"tensorflow": "tensorflow", "jax": "jax", "torch": "torch"}[backend], "numpy")
+    packages = ("keras", backend.NAME, "numpy")
     versions = {"python": platform.python_version(), **{name: metadata.version(name) for name in packages}}
     precision = keras.config.dtype_policy().name
-    return {"device": device_name(), "backend": backend, "precision": precision, "versions": versions}
+    return {"device": device_name(), "backend": backend.NAME, "precision": precision, "versions": versions}
 
 
 def training_record(settings: Any, progress: Checkpoints, unit: str, number: int) -> dict[str, Any]:

@@ -6,10 +6,10 @@ import keras
 import numpy as np
 from pydantic import Field
 
+from keras_tying.backend.replicas import replicas_of
 from keras_tying.data import PreparedText, SkipGramBatches, Vocabulary, word_counts
 from keras_tying.data.skip_gram import noise_distribution
 from keras_tying.metrics import nearest_neighbours
-from keras_tying.replicas import replicas_of
 from keras_tying.tables import Table
 from keras_tying.training.callbacks import LearningRate, StopOnNaN
 from keras_tying.training.checkpointing import Checkpoints

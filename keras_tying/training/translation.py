@@ -5,10 +5,10 @@ from collections.abc import Sequence
 import keras
 from matplotlib.figure import Figure
 
+from keras_tying.backend.replicas import replicas_of
 from keras_tying.data import PairBatches, SentencePairs, Subwords
 from keras_tying.losses import SequenceCrossEntropy
 from keras_tying.metrics import translation_scores
-from keras_tying.replicas import replicas_of
 from keras_tying.training.attention_pictures import attention_figure
 from keras_tying.training.callbacks import BeginEpoch, LearningRate, StopOnNaN, StopWhenStalled, Validation
 from keras_tying.training.checkpointing import Checkpoints, KeepBest

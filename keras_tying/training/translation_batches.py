@@ -2,14 +2,11 @@
 
 import math
 
-import keras
-
+from keras_tying.backend import ANY_SHAPE
 from keras_tying.data import PairBatches
 from keras_tying.training import fitting
 from keras_tying.training.batches import EpochBatches
 
-ANY_SHAPE = keras.backend.backend() == "tensorflow"
-"""Whether one compiled function takes batches of any shape."""
 SHAPES_OF = 1 if ANY_SHAPE else 8
 """Rows and lengths are filled up to multiples of this."""
 STEPS_PER_CALL = fitting.STEPS_PER_CALL if ANY_SHAPE else 1

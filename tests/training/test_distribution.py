@@ -15,7 +15,8 @@ import keras
 import numpy as np
 import pytest
 
-from keras_tying import replicas, training
+from keras_tying import training
+from keras_tying.backend import replicas
 from keras_tying.training.command_line import CAN_BE_RESUMED, MISTAKEN
 from keras_tying.training.local_cluster import free_ports
 

@@ -2,7 +2,7 @@
 
 import tensorflow as tf
 
-from keras_tying.losses.augmentation_tensorflow import Divergence, normaliser
+from keras_tying.backend.tensorflow.augmentation import Divergence, normaliser
 
 SCORES_PER_CHUNK = 2**25
 """Scores (tokens times words) alive at once: 128 MiB in float32. With gradients, half of what the embeddings take if
