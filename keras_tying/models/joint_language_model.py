@@ -293,7 +293,7 @@ class JointLanguageModel(FusedOutputModel):
 
     def _score(self, inputs, targets):
         hidden = self.hidden_states(inputs)
-        _, nll, _ = SequenceCrossEntropy().from_hidden(targets, hidden, self.output_layer, training=False)
+        _, nll, _ = SequenceCrossEntropy().from_hidden(targets, hidden, self.output_projection, training=False)
         return -nll
 
     def get_config(self):

@@ -254,7 +254,7 @@ class LanguageModel(FusedOutputModel):
 
     def _score(self, inputs, targets, states, training):
         hidden, states = self.hidden_states(inputs, states, training)
-        _, nll, _ = SequenceCrossEntropy().from_hidden(targets, hidden, self.output_layer, training=False)
+        _, nll, _ = SequenceCrossEntropy().from_hidden(targets, hidden, self.output_projection, training=False)
         return -nll, states
 
     def zero_states(self, batch_size):

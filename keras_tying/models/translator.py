@@ -234,7 +234,7 @@ class Translator(FusedOutputModel):
     def _score(self, inputs, targets):
         hidden = self.hidden_states(inputs, training=False)
         words = ops.maximum(targets, 0)
-        _, nll, _ = SequenceCrossEntropy().from_hidden(words, hidden, self.output_layer, training=False)
+        _, nll, _ = SequenceCrossEntropy().from_hidden(words, hidden, self.output_projection, training=False)
         return ops.where(targets < 0, 0.0, -nll)
 
     def translate(self, source, end_id, beam_size=5, n_best=None, length_penalty=1.0, longest=None):

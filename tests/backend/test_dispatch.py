@@ -12,9 +12,15 @@ import tensorflow as tf
 
 import keras_tying as kt
 from keras_tying import backend, training
-from keras_tying.backend.tensorflow import feeding, output_layer, scan
+from keras_tying.backend.tensorflow import feeding, scan
+from keras_tying.backend.tensorflow import linear_cross_entropy as chunks
 from keras_tying.layers import conditional_gru, gru, lookup, lstm, recurrent_highway
-from keras_tying.losses.output_layer import Augmentation, OutputLayer, fused_cross_entropy, token_losses
+from keras_tying.losses.linear_cross_entropy import (
+    OutputProjection,
+    SoftTarget,
+    linear_cross_entropy,
+    linear_token_losses,
+)
 from keras_tying.models import beam_search, skip_gram, translating
 from keras_tying.models.replicated import ReplicatedModel
 
@@ -116,35 +122,35 @@ def rows(function, rng, monkeypatch, alone):
 LOSSES = {
     "plain": {},
     "no bias": {"bias": None},
-    "soft cap": {"soft_cap": 2.0},
+    "soft cap": {"logit_soft_cap": 2.0},
     "temperature": {"temperature": 3.0},
     "smoothing": {"label_smoothing": 0.1},
-    "everything": {"soft_cap": 2.0, "temperature": 0.5, "label_smoothing": 0.2},
-    "soft target": {"augmentation": Augmentation(3.0, 4.0, 0.7)},
-    "trained soft target": {"augmentation": Augmentation(3.0, 4.0, 0.7, target_gradient=True)},
-    "soft target, no bias": {"augmentation": Augmentation(3.0, 4.0, 0.7, target_gradient=True), "bias": None},
+    "everything": {"logit_soft_cap": 2.0, "temperature": 0.5, "label_smoothing": 0.2},
+    "soft target": {"soft_target": SoftTarget(3.0, 4.0, 0.7)},
+    "trained soft target": {"soft_target": SoftTarget(3.0, 4.0, 0.7, target_gradient=True)},
+    "soft target, no bias": {"soft_target": SoftTarget(3.0, 4.0, 0.7, target_gradient=True), "bias": None},
     "soft target, everything": {
-        "augmentation": Augmentation(3.0, 4.0, 0.7, target_gradient=True),
-        **{"soft_cap": 2.0, "temperature": 0.5, "label_smoothing": 0.2},
+        "soft_target": SoftTarget(3.0, 4.0, 0.7, target_gradient=True),
+        **{"logit_soft_cap": 2.0, "temperature": 0.5, "label_smoothing": 0.2},
     },
 }
 
 
 def output_of(rng, **options):
     arrays = {"embeddings": normal(rng, 17, 5), "bias": normal(rng, 17), "input_embeddings": normal(rng, 17, 5)}
-    return OutputLayer(**{**arrays, **options})
+    return OutputProjection(**{**arrays, **options})
 
 
-@case(fused_cross_entropy, **LOSSES)
+@case(linear_cross_entropy, **LOSSES)
 def loss_and_gradient(function, rng, monkeypatch, **options):
     output, hidden = output_of(rng, **options), normal(rng, 23, 5)
     targets = tf.constant(rng.integers(0, 8, 23), tf.int32)
     weights = tf.constant(rng.uniform(size=23) * (rng.uniform(size=23) > 0.3), tf.float32)
     sources = [hidden, output.embeddings] + ([] if output.bias is None else [output.bias])
-    sources += [output.input_embeddings] if output.augmentation and output.augmentation.target_gradient else []
+    sources += [output.input_embeddings] if output.soft_target and output.soft_target.target_gradient else []
     found = []
-    for scores in (2**25, 5 * 17, 1):  # one chunk, five tokens a chunk, one token a chunk
-        monkeypatch.setattr(output_layer, "SCORES_PER_CHUNK", scores)
+    for logits in (2**25, 5 * 17, 1):  # one chunk, five tokens a chunk, one token a chunk
+        monkeypatch.setattr(chunks, "LOGITS_PER_CHUNK", logits)
         with tf.GradientTape() as tape:
             tape.watch(sources)
             total, nll = function(hidden, targets, weights, output)
@@ -153,10 +159,10 @@ def loss_and_gradient(function, rng, monkeypatch, **options):
     return found
 
 
-@case(token_losses, **LOSSES)
+@case(linear_token_losses, **LOSSES)
 def losses_of_tokens(function, rng, monkeypatch, **options):
     output, hidden = output_of(rng, **options), normal(rng, 23, 5)
-    monkeypatch.setattr(output_layer, "SCORES_PER_CHUNK", 5 * 17)
+    monkeypatch.setattr(chunks, "LOGITS_PER_CHUNK", 5 * 17)
     return function(hidden, tf.constant(rng.integers(0, 8, 23), tf.int32), output)
 
 

@@ -4,7 +4,7 @@ import pytest
 import tensorflow as tf
 
 from keras_tying.data import Vocabulary, load_corpus
-from keras_tying.losses import AugmentedLoss, OutputLayer, SequenceCrossEntropy
+from keras_tying.losses import AugmentedLoss, OutputProjection, SequenceCrossEntropy
 from keras_tying.models import JointLanguageModel, LanguageModel
 from keras_tying.optimizers import ClippedSGD
 
@@ -37,7 +37,9 @@ def divergence_and_nll(arrays):
 
 
 def layer(arrays, **changes):
-    return OutputLayer(arrays["output"], **{"bias": arrays["bias"], "input_embeddings": arrays["input"], **changes})
+    return OutputProjection(
+        arrays["output"], **{"bias": arrays["bias"], "input_embeddings": arrays["input"], **changes}
+    )
 
 
 @pytest.mark.parametrize("training", [True, False])

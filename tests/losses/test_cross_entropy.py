@@ -3,23 +3,23 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_tying.losses import OutputLayer, SequenceCrossEntropy
-from keras_tying.losses.output_layer import token_losses
+from keras_tying.losses import OutputProjection, SequenceCrossEntropy
+from keras_tying.losses.linear_cross_entropy import linear_token_losses
 
 H, V = 5, 17
 
 
 def test_an_impossible_word_costs_its_score_and_not_infinity():
-    output = OutputLayer(tf.constant([[0.0], [-1000.0]]))
-    _, nll = token_losses(tf.ones([1, 1]), tf.constant([1]), output)
+    output = OutputProjection(tf.constant([[0.0], [-1000.0]]))
+    _, nll = linear_token_losses(tf.ones([1, 1]), tf.constant([1]), output)
     np.testing.assert_allclose(nll, [1000.0])
 
 
 def test_log_likelihoods_are_free_of_label_smoothing(rng):
     hidden, embeddings = (tf.constant(rng.normal(size=shape), "float32") for shape in ((4, H), (V, H)))
     targets = tf.constant(rng.integers(0, V, 4), "int32")
-    _, nll = token_losses(hidden, targets, OutputLayer(embeddings, label_smoothing=0.2))
-    np.testing.assert_array_equal(nll, token_losses(hidden, targets, OutputLayer(embeddings))[1])
+    _, nll = linear_token_losses(hidden, targets, OutputProjection(embeddings, label_smoothing=0.2))
+    np.testing.assert_array_equal(nll, linear_token_losses(hidden, targets, OutputProjection(embeddings))[1])
 
 
 def test_sum_over_steps_is_the_mean_times_the_window(rng):
@@ -45,7 +45,7 @@ def test_hidden_states_and_logits_give_the_same_loss(rng):
     embeddings = rng.normal(size=(V, H)).astype("float32")
     targets = rng.integers(0, V, (2, 4))
     loss = SequenceCrossEntropy(label_smoothing=0.1, temperature=2.0)
-    from_hidden, _, _ = loss.from_hidden(targets, tf.constant(hidden), OutputLayer(tf.constant(embeddings)))
+    from_hidden, _, _ = loss.from_hidden(targets, tf.constant(hidden), OutputProjection(tf.constant(embeddings)))
     np.testing.assert_allclose(from_hidden, loss(targets, hidden @ embeddings.T), rtol=1e-5)
 
 
