@@ -8,7 +8,7 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any, TypeVar
 
-import keras
+from keras_tying import backend
 
 T = TypeVar("T")
 
@@ -83,12 +83,10 @@ def open_distribution(strategy: str = "auto", replicas: int | None = None, wait_
     """
     if strategy not in STRATEGIES:
         raise ValueError(f"`strategy` must be one of {STRATEGIES}. Received: {strategy!r}")
-    if keras.backend.backend() != "tensorflow":
+    if not backend.HAS_STRATEGIES:
         if strategy in ("auto", "one"):
             return Distribution()
-        raise ValueError(
-            f"--strategy {strategy} needs the TensorFlow backend. Received: KERAS_BACKEND={keras.backend.backend()}"
-        )
+        raise ValueError(f"--strategy {strategy} needs the TensorFlow backend. Received: KERAS_BACKEND={backend.NAME}")
     if strategy == "auto":
         several = _workers_of_tf_config() > 1 or int(os.environ.get("SLURM_NTASKS", 1)) > 1
         strategy = "multiworker" if several else "one"
@@ -186,7 +184,7 @@ def _answers(address: str) -> bool:
 
 def errors_of_lost_workers() -> tuple[type[Exception], ...]:
     """What TensorFlow raises where a worker does not answer any more."""
-    if keras.backend.backend() != "tensorflow":
+    if not backend.HAS_STRATEGIES:
         return ()
     import tensorflow as tf
 

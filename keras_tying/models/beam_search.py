@@ -16,7 +16,8 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_tying.backend import compile_function
+from keras_tying.backend import dispatch
+from keras_tying.backend.compilation import compile_function
 from keras_tying.models.sampling import candidate_scores
 
 IMPOSSIBLE = -1e9
@@ -74,6 +75,7 @@ def first_beam(encoded, limits, beam_size, steps, drawing=False):
     )
 
 
+@dispatch
 def likeliest_words(model, hidden, live, number):
     """The `number` likeliest words of each hypothesis: log-probabilities and words `[B, K, number]`, best first.
 
@@ -88,13 +90,13 @@ def likeliest_words(model, hidden, live, number):
     return best - ops.logsumexp(logits, axis=-1, keepdims=True), words
 
 
-def advance(model, end_id, step, beam, draw=None, likeliest=likeliest_words):
-    """The beam one word later; `likeliest` is how the best words are found."""
+def advance(model, end_id, step, beam, draw=None):
+    """The beam one word later."""
     hidden, states, _ = model.step(beam.last, beam.states, beam.memory)
     if draw is None:
         live = ~beam.finished & (beam.scores > IMPOSSIBLE)
         number = min(beam.scores.shape[1], model.target_vocabulary_size)
-        best, words = likeliest(model, hidden, live, number)  # [B, K, K]
+        best, words = likeliest_words(model, hidden, live, number)  # [B, K, K]
         parents, words, scores = best_continuations(best, words, beam)
     else:
         logits = ops.cast(model.scores(hidden), "float32")
@@ -158,10 +160,23 @@ def ranked(beam, length_penalty):
     return ops.take_along_axis(beam.words, ops.expand_dims(order, -1), 1), scores
 
 
-def search_in_halves(model, source, limits, beam_size, length_penalty, end_id, draw=None):
-    """Runs a search step by step; arguments and results are NumPy arrays, see `search`.
+@dispatch
+def search(model, source, limits, beam_size, length_penalty, end_id, draw=None):
+    """Translates a batch, one compiled call for each word.
 
-    Rows are filled up to powers of two and lengths to multiples, so that few shapes are compiled.
+    Rows are padded to powers of two and lengths to multiples, so that few shapes are compiled.
+
+    Args:
+        model: A `Translator`.
+        source: Word ids `[B, S]`, padded with -1.
+        limits: Words each translation may have, `[B]`.
+        beam_size: Hypotheses per sentence.
+        length_penalty: Scores are divided by the length to this power.
+        end_id: The id that ends a translation.
+        draw: A `Draw` to draw words by, or `None` for the best.
+
+    Returns:
+        NumPy arrays, best first: words `[B, K, L]` padded with -1, and scores `[B, K]`.
     """
     number, longest = len(source), int(limits.max(initial=1))
     filling, steps = (1 << max(number - 1, 0).bit_length()) - number, -(-longest // LENGTHS_OF) * LENGTHS_OF

@@ -4,10 +4,10 @@ from contextlib import contextmanager
 
 import keras
 
-from keras_tying.losses import OutputLayer, SequenceCrossEntropy
+from keras_tying.backend.replicas import replicas_in_step
+from keras_tying.losses import OutputProjection, SequenceCrossEntropy
 from keras_tying.metrics import Perplexity
 from keras_tying.models.replicated import ReplicatedModel
-from keras_tying.replicas import replicas_in_step
 
 
 class FusedOutputModel(ReplicatedModel):
@@ -42,10 +42,10 @@ class FusedOutputModel(ReplicatedModel):
         return keras.initializers.RandomUniform(-self.initializer_range, self.initializer_range)
 
     @property
-    def output_layer(self):
-        """What the fused losses need of the output embedding."""
+    def output_projection(self):
+        """The parameters of the output embedding as losses take them."""
         output = self.output_embedding
-        return OutputLayer(
+        return OutputProjection(
             output.output_embeddings, output.bias, output.logit_soft_cap, input_embeddings=self.embedding.embeddings
         )
 
@@ -91,7 +91,7 @@ class FusedOutputModel(ReplicatedModel):
         if not self._loss_takes_hidden:
             return super().compute_loss(x, y, y_pred, sample_weight, training)
         loss, nll, counted = self._sequence_loss.from_hidden(
-            y, y_pred, self.output_layer, sample_weight, training, self.loss_seeds
+            y, y_pred, self.output_projection, sample_weight, training, self.loss_seeds
         )
         self.perplexity.update_losses(nll, counted)
         return loss + sum(self.losses) / replicas_in_step()

@@ -6,7 +6,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_tying.backend import compile_function
+from keras_tying.backend.compilation import compile_function
 from keras_tying.ids import check_ids
 from keras_tying.layers import SectionMeans, TiedEmbedding
 from keras_tying.losses import SequenceCrossEntropy
@@ -293,7 +293,7 @@ class JointLanguageModel(FusedOutputModel):
 
     def _score(self, inputs, targets):
         hidden = self.hidden_states(inputs)
-        _, nll, _ = SequenceCrossEntropy().from_hidden(targets, hidden, self.output_layer, training=False)
+        _, nll, _ = SequenceCrossEntropy().from_hidden(targets, hidden, self.output_projection, training=False)
         return -nll
 
     def get_config(self):

@@ -5,7 +5,8 @@ from functools import partial
 import keras
 from keras import ops
 
-from keras_tying.backend import compile_function
+from keras_tying.backend.compilation import compile_function
+from keras_tying.backend.replicas import part_of, scope_of
 from keras_tying.ids import check_ids
 from keras_tying.layers import CarriedState, TiedEmbedding, WordDropout
 from keras_tying.losses import SequenceCrossEntropy
@@ -13,7 +14,6 @@ from keras_tying.models.fused_output import FusedOutputModel
 from keras_tying.models.recurrent_stack import dropout_layers, recurrent_layers
 from keras_tying.models.sampling import generate_words
 from keras_tying.models.variational_dropout import VariationalDropout, as_dropout
-from keras_tying.replicas import part_of, scope_of
 
 
 @keras.saving.register_keras_serializable("keras_tying")
@@ -254,7 +254,7 @@ class LanguageModel(FusedOutputModel):
 
     def _score(self, inputs, targets, states, training):
         hidden, states = self.hidden_states(inputs, states, training)
-        _, nll, _ = SequenceCrossEntropy().from_hidden(targets, hidden, self.output_layer, training=False)
+        _, nll, _ = SequenceCrossEntropy().from_hidden(targets, hidden, self.output_projection, training=False)
         return -nll, states
 
     def zero_states(self, batch_size):

@@ -2,7 +2,9 @@
 
 import keras
 
-if keras.backend.backend() == "tensorflow":
-    from keras_tying.models.replicated_tensorflow import ReplicatedModel
-else:
-    ReplicatedModel = keras.Model  # type: ignore[misc]  # the name stands for one of two classes
+from keras_tying.backend import dispatch
+
+
+@dispatch
+class ReplicatedModel(keras.Model):
+    """A model that `fit` and `evaluate` run on every replica there is; here there is one."""

@@ -3,16 +3,16 @@
 import keras
 from keras import ops
 
+from keras_tying.backend import dispatch
+from keras_tying.backend.replicas import sum_over_replicas
 from keras_tying.layers import TiedEmbedding
 from keras_tying.models.replicated import ReplicatedModel
-from keras_tying.replicas import sum_over_replicas
 
-if keras.backend.backend() == "tensorflow":
-    from keras_tying.models.skip_gram_tensorflow import can_update_rows, row_train_step
-else:
 
-    def can_update_rows(model: keras.Model) -> bool:
-        return False
+@dispatch
+def train_step(model, *arguments):
+    """A step of training on a batch: the step of Keras, with its arguments."""
+    return ReplicatedModel.train_step(model, *arguments)
 
 
 @keras.saving.register_keras_serializable("keras_tying")
@@ -133,9 +133,7 @@ class SkipGram(ReplicatedModel):
     # Training
 
     def train_step(self, *arguments):
-        if can_update_rows(self):
-            return row_train_step(self, *arguments)
-        return super().train_step(*arguments)
+        return train_step(self, *arguments)
 
     def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
         words, met, weights = self.targets(x)

@@ -2,17 +2,11 @@
 
 from typing import NamedTuple
 
-import keras
 import numpy as np
 
 from keras_tying.ids import check_ids
-from keras_tying.models.beam_search import Draw
+from keras_tying.models.beam_search import Draw, search
 from keras_tying.models.sampling import check_options
-
-if keras.backend.backend() == "tensorflow":
-    from keras_tying.models.beam_search_tensorflow import search
-else:
-    from keras_tying.models.beam_search import search_in_halves as search
 
 
 class Translations(NamedTuple):

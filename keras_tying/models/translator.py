@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import keras
 from keras import ops
 
-from keras_tying.backend import compile_function
+from keras_tying.backend.compilation import compile_function
 from keras_tying.ids import check_ids
 from keras_tying.layers import GRU, ConditionalGRU, TiedEmbedding
 from keras_tying.losses import SequenceCrossEntropy
@@ -234,7 +234,7 @@ class Translator(FusedOutputModel):
     def _score(self, inputs, targets):
         hidden = self.hidden_states(inputs, training=False)
         words = ops.maximum(targets, 0)
-        _, nll, _ = SequenceCrossEntropy().from_hidden(words, hidden, self.output_layer, training=False)
+        _, nll, _ = SequenceCrossEntropy().from_hidden(words, hidden, self.output_projection, training=False)
         return ops.where(targets < 0, 0.0, -nll)
 
     def translate(self, source, end_id, beam_size=5, n_best=None, length_penalty=1.0, longest=None):

@@ -12,8 +12,9 @@ import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
+from keras_tying.backend.replicas import has_own_rows, replicas_of, rows_of_all, set_rows_of_all
+from keras_tying.backend.variables import write_back
 from keras_tying.files import write_atomically
-from keras_tying.replicas import has_own_rows, replicas_of, rows_of_all, set_rows_of_all
 
 log = logging.getLogger(__name__)
 
@@ -93,8 +94,7 @@ def read_variables(model: keras.Model) -> dict[str, np.ndarray]:
 
     The result does not depend on the number of replicas. All workers must call this at the same time.
     """
-    if hasattr(model, "jax_state_sync"):
-        model.jax_state_sync()
+    write_back(model)
     return {name: np.array(_value(model, variable), order="C") for name, variable in _named_variables(model)}
 
 

@@ -3,8 +3,7 @@
 import keras
 import tensorflow as tf
 
-from keras_tying.replicas_tensorflow import part_of, replicas_of
-from keras_tying.training.batches import Blocks
+from keras_tying.backend.replicas import part_of, replicas_of
 
 BATCHES_PER_BLOCK = 50
 
@@ -19,7 +18,7 @@ def feed(model, batches):
 
 
 def _arguments(model, batches):
-    rows_of = _of_one_shape(model, batches) if isinstance(batches, Blocks) else _of_any_shape(batches)
+    rows_of = _of_one_shape(model, batches) if hasattr(batches, "block") else _of_any_shape(batches)
     replicas = replicas_of(model)
 
     def dataset(own):

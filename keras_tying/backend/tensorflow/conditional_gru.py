@@ -7,12 +7,12 @@ What the comparison of query and keys gives is computed anew instead of kept: it
 
 import tensorflow as tf
 
-from keras_tying.layers.gru_tensorflow import backward, forward
-from keras_tying.layers.scan_tensorflow import as_sequence, as_tensor, delayed, scan
+from keras_tying.backend.tensorflow.gru import backward, forward
+from keras_tying.backend.tensorflow.scan import as_sequence, as_tensor, delayed, scan
 
 
 def conditional_gru_sequence(projected, state, memory, weights):
-    """States `[B, T, H]` and attention weights `[B, T, S]`; see `plain_conditional_gru_sequence`."""
+    """States `[B, T, H]` and attention weights `[B, T, S]`."""
     excluded = tf.cast(~tf.convert_to_tensor(memory.mask), projected.dtype) * projected.dtype.min / 2
 
     @tf.custom_gradient

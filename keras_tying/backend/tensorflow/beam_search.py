@@ -4,26 +4,13 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from keras_tying.models.beam_search import IMPOSSIBLE, NO_WORD, Draw, advance, first_beam, ranked
+from keras_tying.models import beam_search as portable
 
 WORDS_PER_BLOCK = 40
 
 
 def search(model, source, limits, beam_size, length_penalty, end_id, draw=None):
-    """Translates a batch.
-
-    Args:
-        model: A `Translator`.
-        source: Word ids `[B, S]`, filled up with -1.
-        limits: Words each translation may have, `[B]`.
-        beam_size: Hypotheses a sentence.
-        length_penalty: Scores are divided by the length to this power.
-        end_id: The id that ends a translation.
-        draw: A `Draw` to draw words by, or `None` for the best.
-
-    Returns:
-        NumPy arrays, best first: words `[B, K, L]` filled up with -1, and scores `[B, K]`.
-    """
+    """Translates a batch in one compiled call; sentences leave the batch as they finish."""
     drawn = [] if draw is None else [tf.convert_to_tensor(part) for part in draw]
 
     def compiled():
@@ -34,7 +21,7 @@ def search(model, source, limits, beam_size, length_penalty, end_id, draw=None):
             arguments += [tf.TensorSpec([None, beam_size, None], tf.float32), *scalars]
 
         def run(source, limits, length_penalty, *drawn):
-            how = Draw(*drawn) if drawn else None
+            how = portable.Draw(*drawn) if drawn else None
             return search_in_graph(model, source, limits, beam_size, length_penalty, end_id, how)
 
         return tf.function(run, input_signature=arguments, autograph=False)
@@ -48,7 +35,7 @@ def search(model, source, limits, beam_size, length_penalty, end_id, draw=None):
 
 
 def likeliest_words(model, hidden, live, number):
-    """`likeliest_words` of `beam_search`, looked for only where a hypothesis is `live`.
+    """The `number` likeliest words, looked for only where a hypothesis is `live`.
 
     The words are in the `number` blocks of words whose maxima are highest, so few scores need to be ranked.
     """
@@ -86,9 +73,9 @@ def cast_weights(model):
 
 def _search(model, source, limits, beam_size, length_penalty, end_id, draw):
     rows, steps = tf.shape(source)[0], tf.maximum(tf.reduce_max(limits), 1)
-    beam = first_beam(model.encode(source, False), limits, beam_size, steps, draw is not None)
-    words = tf.fill([rows, beam_size, steps], NO_WORD)
-    scores = tf.fill([rows, beam_size], IMPOSSIBLE)
+    beam = portable.first_beam(model.encode(source, False), limits, beam_size, steps, draw is not None)
+    words = tf.fill([rows, beam_size, steps], portable.NO_WORD)
+    scores = tf.fill([rows, beam_size], portable.IMPOSSIBLE)
     places = tf.range(rows)
     structure = (beam,) if draw is None else (beam, draw)
     flat = tf.nest.flatten(structure)
@@ -96,12 +83,12 @@ def _search(model, source, limits, beam_size, length_penalty, end_id, draw):
 
     def step(t, places, words, scores, *parts):
         beam, *draw = tf.nest.pack_sequence_as(structure, parts)
-        beam = advance(model, end_id, t, beam, draw[0] if draw else None, likeliest_words)
+        beam = portable.advance(model, end_id, t, beam, draw[0] if draw else None)
         live = ~tf.reduce_all(beam.finished, axis=1)
         parts = tf.nest.flatten((beam, *draw))
 
         def drop():
-            found = [tf.boolean_mask(part, ~live) for part in ranked(beam, length_penalty)]
+            found = [tf.boolean_mask(part, ~live) for part in portable.ranked(beam, length_penalty)]
             done = tf.boolean_mask(places, ~live)[:, None]
             return (
                 tf.boolean_mask(places, live),

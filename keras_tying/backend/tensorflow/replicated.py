@@ -5,7 +5,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from keras_tying.replicas_tensorflow import replicas_of, scope_of, sum_over_replicas
+from keras_tying.backend.replicas import replicas_of, scope_of, sum_over_replicas
 
 
 class ReplicatedModel(keras.Model):
@@ -14,7 +14,7 @@ class ReplicatedModel(keras.Model):
     Each replica takes its rows of a batch. Gradients are added up over replicas before they are clipped,
     dropout draws numbers of its own on each, and metrics are those of all rows: losses and weights are what one replica
     would have come to with the whole batch. A subclass builds its variables in `__init__`, and its loss is
-    its share of the batch's: see `keras_tying.replicas`.
+    its share of the batch's: see `keras_tying.backend.replicas`.
     """
 
     train_function: Any

@@ -6,11 +6,11 @@ steps in hand, the gradient of each micro-step's matrix is one product.
 
 import tensorflow as tf
 
-from keras_tying.layers.scan_tensorflow import as_sequence, as_tensor, scan
+from keras_tying.backend.tensorflow.scan import as_sequence, as_tensor, scan
 
 
 def highway_sequence(projected, state, kernels, biases, kept=None):
-    """Takes and returns what `plain_highway_sequence` does."""
+    """States after each step `[B, T, H]`."""
     projected = tf.transpose(projected, [1, 0, 2])
 
     @tf.custom_gradient

@@ -6,11 +6,11 @@ recurrent matrix and of the inputs are one matrix product each, for all steps, a
 
 import tensorflow as tf
 
-from keras_tying.layers.scan_tensorflow import as_sequence, as_tensor, delayed, scan
+from keras_tying.backend.tensorflow.scan import as_sequence, as_tensor, delayed, scan
 
 
 def gru_sequence(projected, recurrent_kernel, mask=None, reverse=False):
-    """States `[B, T, H]` from `projected` `[B, T, 3H]`; see `plain_gru_sequence`."""
+    """States `[B, T, H]` from `projected` `[B, T, 3H]`."""
     kernel = tf.convert_to_tensor(recurrent_kernel)
     live = [] if mask is None else [as_sequence(tf.transpose(tf.cast(mask, projected.dtype))[:, :, None])]
 

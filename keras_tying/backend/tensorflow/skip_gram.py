@@ -11,6 +11,8 @@ A word that occurs several times in a batch receives the sum.
 import keras
 import tensorflow as tf
 
+from keras_tying.models import skip_gram as portable
+
 
 def can_update_rows(model: keras.Model) -> bool:
     """Whether the compiled optimizer does nothing but subtract the gradient times the learning rate."""
@@ -25,8 +27,10 @@ def can_update_rows(model: keras.Model) -> bool:
     )
 
 
-def row_train_step(model, data):
-    """One step of SGD on a batch; the same update as Keras' own step, by rows."""
+def train_step(model, data):
+    """A step of training on a batch: of plain SGD, by rows; of other optimizers, the step of Keras."""
+    if not can_update_rows(model):
+        return portable.ReplicatedModel.train_step(model, data)
     inputs, _, _ = keras.utils.unpack_x_y_sample_weight(data)
     words, met, weights = model.targets(inputs)  # [R, O], [R, S, O], [R, S, O]
     input_matrix = model.embedding.embeddings.value

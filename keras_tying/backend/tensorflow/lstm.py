@@ -8,7 +8,18 @@ of them in hand, the gradients of the weights and of the inputs are one matrix p
 import keras
 import tensorflow as tf
 
-from keras_tying.layers.scan_tensorflow import as_sequence, as_tensor, delayed, scan
+from keras_tying.backend.tensorflow.scan import as_sequence, as_tensor, delayed, scan
+
+
+def run_loop(layer, sequences, initial_state, mask, training, dropout):
+    if not applies(layer):
+        return keras.layers.LSTM.inner_loop(layer, sequences, initial_state, mask, training=training)
+    mask = mask[0] if isinstance(mask, (list, tuple)) else mask
+    weights = layer.cell.kernel, layer.cell.recurrent_kernel, layer.cell.bias
+    inputs_kept, hidden_kept = dropout
+    states, cell = lstm_sequence(sequences, initial_state, weights, mask, inputs_kept, hidden_kept, layer.go_backwards)
+    outputs = states if mask is None else _masked_outputs(layer, states, mask)
+    return outputs[:, -1], outputs, [states[:, -1], cell]
 
 
 def applies(layer):
@@ -20,6 +31,14 @@ def applies(layer):
         and layer.recurrent_activation is keras.activations.sigmoid
         and not tf.config.list_logical_devices("GPU")
     )
+
+
+def _masked_outputs(layer, states, mask):
+    """What the stock layer puts out where a step is masked: the output before it, or zero."""
+    mask = tf.reverse(mask, [1]) if layer.go_backwards else tf.convert_to_tensor(mask)
+    if not layer.zero_output_for_mask:
+        mask = tf.cumsum(tf.cast(mask, tf.int32), axis=1) > 0
+    return tf.where(mask[:, :, None], states, tf.zeros([], states.dtype))
 
 
 def lstm_sequence(inputs, states, weights, mask=None, input_dropout=(), recurrent_dropout=(), go_backwards=False):

@@ -1,4 +1,4 @@
-"""TensorFlow: a gradient is read once to be measured and once to be applied, and never copied."""
+"""Norm and update of SGD that read a gradient once each and do not copy it."""
 
 import tensorflow as tf
 

@@ -4,7 +4,7 @@ import math
 
 import tensorflow as tf
 
-from keras_tying.replicas import replicas_in_step
+from keras_tying.backend.replicas import replicas_in_step
 
 
 def lookup(matrix, ids, alone):
