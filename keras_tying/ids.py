@@ -2,6 +2,9 @@
 
 import numpy as np
 
+PAD_ID = -1
+"""The id that pads sequences of different lengths; in a translation also the word before the first."""
+
 
 def check_ids(ids: np.ndarray, vocabulary_size: int) -> None:
     """Raises ValueError unless all ids are in `[0, vocabulary_size)`."""

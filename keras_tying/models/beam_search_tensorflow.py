@@ -4,7 +4,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from keras_tying.models.beam_search import IMPOSSIBLE, NO_WORD, Draw, advance, first_beam, ranked
+from keras_tying.ids import PAD_ID
+from keras_tying.models.beam_search import IMPOSSIBLE, Draw, advance, first_beam, ranked
 
 WORDS_PER_BLOCK = 40
 
@@ -14,15 +15,15 @@ def search(model, source, limits, beam_size, length_penalty, end_id, draw=None):
 
     Args:
         model: A `Translator`.
-        source: Word ids `[B, S]`, filled up with -1.
+        source: Word ids `[B, S]`, padded with -1.
         limits: Words each translation may have, `[B]`.
-        beam_size: Hypotheses a sentence.
+        beam_size: Hypotheses per sentence.
         length_penalty: Scores are divided by the length to this power.
         end_id: The id that ends a translation.
         draw: A `Draw` to draw words by, or `None` for the best.
 
     Returns:
-        NumPy arrays, best first: words `[B, K, L]` filled up with -1, and scores `[B, K]`.
+        NumPy arrays, best first: words `[B, K, L]` padded with -1, and scores `[B, K]`.
     """
     drawn = [] if draw is None else [tf.convert_to_tensor(part) for part in draw]
 
@@ -87,7 +88,7 @@ def cast_weights(model):
 def _search(model, source, limits, beam_size, length_penalty, end_id, draw):
     rows, steps = tf.shape(source)[0], tf.maximum(tf.reduce_max(limits), 1)
     beam = first_beam(model.encode(source, False), limits, beam_size, steps, draw is not None)
-    words = tf.fill([rows, beam_size, steps], NO_WORD)
+    words = tf.fill([rows, beam_size, steps], PAD_ID)
     scores = tf.fill([rows, beam_size], IMPOSSIBLE)
     places = tf.range(rows)
     structure = (beam,) if draw is None else (beam, draw)
