@@ -4,6 +4,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from keras_tying.ids import PAD_ID
 from keras_tying.models import beam_search as portable
 
 WORDS_PER_BLOCK = 40
@@ -74,7 +75,7 @@ def cast_weights(model):
 def _search(model, source, limits, beam_size, length_penalty, end_id, draw):
     rows, steps = tf.shape(source)[0], tf.maximum(tf.reduce_max(limits), 1)
     beam = portable.first_beam(model.encode(source, False), limits, beam_size, steps, draw is not None)
-    words = tf.fill([rows, beam_size, steps], portable.NO_WORD)
+    words = tf.fill([rows, beam_size, steps], PAD_ID)
     scores = tf.fill([rows, beam_size], portable.IMPOSSIBLE)
     places = tf.range(rows)
     structure = (beam,) if draw is None else (beam, draw)

@@ -1,14 +1,14 @@
 """Rates of dropout whose masks hold for a whole window."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
 class VariationalDropout:
-    """Bayesian dropout of a recurrent language model: one mask a window and row, the same at every step.
+    """Bayesian dropout of a recurrent language model: one mask per window and row, the same at every step.
 
     Two ways of sharing masks are published. By default (Gal and Ghahramani) inputs and hidden states
-    have masks of their own, one for each gate of an LSTM. With `shared` (Inan et al.) a layer's
+    have masks of their own, one per gate of an LSTM. With `shared` (Inan et al.) a layer's
     hidden state has one mask, under which it goes into the recurrence, into the layer above and into the
     output embedding; `inputs` and `outputs` then have no rates of their own.
 
@@ -25,8 +25,8 @@ class VariationalDropout:
     Example:
 
     >>> import keras_tying as kt
-    >>> dropout = kt.models.VariationalDropout(words=0.3, inputs=0.5, hidden=0.3, outputs=0.5)
-    >>> model = kt.models.LanguageModel(10_000, 200, dropout=dropout)
+    >>> dropout = kt.zoo.VariationalDropout(words=0.3, inputs=0.5, hidden=0.3, outputs=0.5)
+    >>> model = kt.zoo.ptb_small(dropout=dropout)
 
     References:
         Gal and Ghahramani, A Theoretically Grounded Application of Dropout in Recurrent Neural Networks,
@@ -50,12 +50,9 @@ class VariationalDropout:
                 f"Received: inputs={self.inputs}, outputs={self.outputs}"
             )
 
-    def get_config(self):
-        return asdict(self)
-
 
 def as_dropout(dropout):
-    """A rate, or variational dropout; configurations and recipes write the latter as a dictionary."""
+    """A rate, or variational dropout; recipes write the latter as a dictionary."""
     if isinstance(dropout, dict):
         return VariationalDropout(**dropout)
     if not isinstance(dropout, VariationalDropout) and not 0 <= dropout < 1:
