@@ -7,11 +7,6 @@ from typing import Any, Literal
 
 import keras
 import numpy as np
-from pydantic import Field
-
-from keras_tying.data import JointSamples, Vocabulary
-from keras_tying.tables import Table, dump_table, load_table
-from keras_tying.training import Run, environment
 from keras_tying.training.joint_language_model import JointSchedule, train_joint_language_model
 from keras_tying.training.joint_runs import (
     JointData,
@@ -22,6 +17,11 @@ from keras_tying.training.joint_runs import (
     texts,
     vocabularies,
 )
+from pydantic import Field
+
+from keras_tying.data import JointSamples, Vocabulary
+from keras_tying.tables import Table, dump_table, load_table
+from keras_tying.training import Run, environment
 from keras_tying.zoo.joint_language_models import create_joint_model
 from studies.pages import Section
 from studies.results import ZOO, read_results, write_results

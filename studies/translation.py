@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from keras_tying.training.translation_recipes import load_translation_recipe
+
 from keras_tying.zoo.recipes import list_recipes
 from studies.pages import DASH, NOT_MEASURED, between_marks, number, table
 from studies.results import read_results

@@ -21,8 +21,8 @@ from pathlib import Path
 from tqdm import tqdm
 
 from keras_tying import data
-from keras_tying.data.prepared.index import open_split
 from keras_tying.commands.exit_codes import RESUMABLE, run_command
+from keras_tying.data.prepared.index import open_split
 
 
 def main(argv: Sequence[str]) -> int:
@@ -36,7 +36,9 @@ def main(argv: Sequence[str]) -> int:
 
 
 def parse_arguments(argv: Sequence[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="train/prepare.py", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        prog="train/prepare.py", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     kinds = parser.add_subparsers(required=True, metavar="text|pairs|check")
 
     text = kinds.add_parser("text", help="for language models and word embeddings")

@@ -170,7 +170,9 @@ def open_run(task_class: type[Task], run: Run) -> tuple[Task, Run]:
 
 def _check_task(task_class: type[Task], recipe: Recipe, name: str, what: str) -> None:
     if recipe.task != task_class.name:
-        raise ValueError(f"{name} is a {what} of the task {recipe.task!r}. {task_class.script} trains {task_class.name!r}.")
+        raise ValueError(
+            f"{name} is a {what} of the task {recipe.task!r}. {task_class.script} trains {task_class.name!r}."
+        )
 
 
 def _new_settings(

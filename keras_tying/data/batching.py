@@ -62,7 +62,9 @@ class Windows:
         return cut(texts[:, :-1]), cut(texts[:, 1:])
 
 
-def windows(ids: np.ndarray | PreparedText, batch_size: int, sequence_length: int, vocabulary_size: int | None = None) -> Windows:
+def windows(
+    ids: np.ndarray | PreparedText, batch_size: int, sequence_length: int, vocabulary_size: int | None = None
+) -> Windows:
     """Cuts a text into rows and the rows into windows.
 
     Args:

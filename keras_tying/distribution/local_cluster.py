@@ -22,7 +22,9 @@ from keras_tying.distribution.strategies import RESUMABLE
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="keras-tying cluster", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        prog="keras-tying cluster", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--restarts", type=int, default=0, help="maximum number of restarts after the loss of a worker")
     parser.add_argument("--grace-seconds", type=float, default=20.0, help="time for a worker to stop")

@@ -43,7 +43,9 @@ class JointLanguageModelTask(Task):
             )
         parser.add_argument("--tokenization", choices=("spaces", "plain"), help="default: the recipe's")
         parser.add_argument("--tied", action="store_true", help="tie the output to the target input embedding")
-        parser.add_argument("--bootstrap", type=Path, metavar="RUN", help="start from the word vectors of a trained run")
+        parser.add_argument(
+            "--bootstrap", type=Path, metavar="RUN", help="start from the word vectors of a trained run"
+        )
         for side in ("source", "target"):
             parser.add_argument(f"--{side}-vectors", type=Path, metavar="FILE", help="start from a word2vec file")
 

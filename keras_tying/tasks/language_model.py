@@ -9,7 +9,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_tying.data import SPLITS, Corpus, PreparedCorpus, PreparedText, Vocabulary, Windows, load_corpus, windows
+from keras_tying.data import SPLITS, PreparedText, Vocabulary, Windows, windows
 from keras_tying.data.batching import rows_of
 from keras_tying.tasks.text import add_text_arguments, given_text_files, open_corpus, text_changes
 from keras_tying.training.batches import BlockBatches
@@ -124,9 +124,7 @@ class LanguageModelTask(Task):
             ids = self.ids[split]
             lines.append(f"{split:5} perplexity {stream_perplexity(model, ids):8.2f} over {len(ids) - 1:,} words")
             if arguments.mc_passes is not None:
-                averaged = mc_perplexity(
-                    model, ids, arguments.mc_passes, settings.batch_size, settings.sequence_length
-                )
+                averaged = mc_perplexity(model, ids, arguments.mc_passes, settings.batch_size, settings.sequence_length)
                 lines.append(
                     f"{split:5} perplexity {averaged:8.2f} by the mean of {arguments.mc_passes} passes with dropout"
                 )
@@ -178,7 +176,9 @@ def stream_perplexity(model, ids: np.ndarray | PreparedText, batch_size: int = 1
     return _perplexity(total / count)
 
 
-def mc_perplexity(model, ids: np.ndarray | PreparedText, passes: int, batch_size: int = 1, sequence_length: int = 35) -> float:
+def mc_perplexity(
+    model, ids: np.ndarray | PreparedText, passes: int, batch_size: int = 1, sequence_length: int = 35
+) -> float:
     """Perplexity under the mean probabilities of several passes with dropout (Monte Carlo dropout).
 
     Args:

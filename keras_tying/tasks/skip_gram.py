@@ -8,8 +8,16 @@ import keras
 import numpy as np
 
 from keras_tying import backend
-from keras_tying.data import PreparedCorpus, PreparedText, SkipGramBatches, Vocabulary, ids_on_disk, save_word_vectors
-from keras_tying.data import word_counts, words_alone
+from keras_tying.data import (
+    PreparedCorpus,
+    PreparedText,
+    SkipGramBatches,
+    Vocabulary,
+    ids_on_disk,
+    save_word_vectors,
+    word_counts,
+    words_alone,
+)
 from keras_tying.data.skip_gram import check_enough_words, noise_distribution
 from keras_tying.metrics import nearest_neighbours
 from keras_tying.tasks.text import add_text_arguments, given_text_files, open_corpus, text_changes
@@ -159,9 +167,7 @@ class SpanBatches(EpochBatches):
         return {"x": ((batch,) for batch in batches), "steps_per_epoch": len(self)}
 
 
-def spans_per_batch(
-    counts: np.ndarray, learning_rate: float, negatives: int, window: int, replicas: int = 1
-) -> int:
+def spans_per_batch(counts: np.ndarray, learning_rate: float, negatives: int, window: int, replicas: int = 1) -> int:
     """The number of spans whose updates may be summed, so that a batch does what word2vec's single updates do.
 
     The most frequent word is drawn as a negative many times per batch, and its vector moves by the sum of the

@@ -1,7 +1,6 @@
 """Translation: sentence pairs in subwords, beam search, BLEU."""
 
 import math
-import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator, Sequence
 from itertools import islice
@@ -29,7 +28,7 @@ from keras_tying.data import (
 from keras_tying.metrics import translation_scores
 from keras_tying.training.batches import EpochBatches
 from keras_tying.training.progress import Progress
-from keras_tying.training.runs import Run, environment
+from keras_tying.training.runs import environment
 from keras_tying.training.task import Task
 from keras_tying.zoo.recipes import Recipe, write_results
 
@@ -73,7 +72,9 @@ class TranslationTask(Task):
                 f"--{split}", type=Path, nargs=2, metavar=("SOURCE", "TARGET"), help=f"{what} text and its translations"
             )
         parser.add_argument("--prepared", type=Path, metavar="DIR", help="training pairs, made by train/prepare.py")
-        parser.add_argument("--subwords", type=Path, metavar="MODEL", help="a sentencepiece model, instead of a new one")
+        parser.add_argument(
+            "--subwords", type=Path, metavar="MODEL", help="a sentencepiece model, instead of a new one"
+        )
         parser.add_argument("--tying", choices=("none", "decoder", "three_way"), help="instead of the recipe's")
         parser.add_argument("--beam", type=int, default=5, help="beam size for translating; 1 is greedy")
         parser.add_argument("--attention", type=Path, metavar="PNG", help="with --translate: plot the first attention")
@@ -125,7 +126,9 @@ class TranslationTask(Task):
         """The text in splits; of a prepared text only those that are measured."""
         data, files = self.recipe.data, self.settings.files
         if files:
-            return parallel_files({split: [(pair[0], pair[1]) for pair in files[split]] for split in SPLITS if split in files})
+            return parallel_files(
+                {split: [(pair[0], pair[1]) for pair in files[split]] for split in SPLITS if split in files}
+            )
         return load_parallel(data.corpus, data.source_language, data.target_language, self.settings.data_dir)
 
     def learn_vocabularies(self) -> dict[str, Any]:
@@ -141,13 +144,11 @@ class TranslationTask(Task):
 
     def load_text(self) -> None:
         self.pairs = {"train": self.training_pairs()}
-        self.load_measured_text()
-
-    def load_measured_text(self) -> None:
-        """Reads all splits but the training text."""
         corpus = self.corpus()
         self.text = {split: list(corpus.pairs(split)) for split in corpus.splits if split != "train"}
-        encoded = {split: SentencePairs.encode(pairs, self.subwords, self.subwords) for split, pairs in self.text.items()}
+        encoded = {
+            split: SentencePairs.encode(pairs, self.subwords, self.subwords) for split, pairs in self.text.items()
+        }
         self.pairs = {**getattr(self, "pairs", {}), **encoded}
 
     def training_pairs(self) -> SentencePairs:

@@ -23,6 +23,7 @@ class EpochBatches(keras.utils.PyDataset):
     one_shape = True
     epoch = 0
     first_batch = 0
+    whole_epochs: dict[str, Any] | None = None  # the arguments of `fit` for epochs from their start, kept by `feed`
 
     def begin(self, epoch: int, first_batch: int = 0) -> None:
         """Goes to a batch of an epoch, as if those before it had been seen."""

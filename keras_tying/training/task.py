@@ -77,7 +77,7 @@ class Task(ABC):
         return {}
 
     @classmethod
-    def complete(cls, tasks: list[Any], folder: Path) -> None:
+    def complete(cls, tasks: list[Any], folder: Path) -> None:  # noqa: B027  # most tasks have nothing to complete
         """Makes what is missing of the text of new runs, beside the folder of the first of them."""
 
     @abstractmethod

@@ -9,16 +9,16 @@ from pathlib import Path
 
 import keras
 import numpy as np
+from keras_tying.training.feeding import feed
+from keras_tying.training.joint_batches import JointBatches
+from keras_tying.training.translation_batches import TranslationBatches
+from keras_tying.training.window_batches import WindowBatches
 
 from keras_tying import data, models, training, zoo
 from keras_tying.data import JointSamples, PairBatches, SentencePairs, SkipGramBatches, Subwords, word_counts
 from keras_tying.losses import SequenceCrossEntropy
 from keras_tying.optimizers import ClippedSGD
 from keras_tying.training.checkpoints import read_variables
-from keras_tying.training.feeding import feed
-from keras_tying.training.joint_batches import JointBatches
-from keras_tying.training.translation_batches import TranslationBatches
-from keras_tying.training.window_batches import WindowBatches
 
 BATCH, STEPS, EPOCHS = 8, 10, 2
 

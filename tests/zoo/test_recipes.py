@@ -1,8 +1,8 @@
 import pytest
+from keras_tying.training.translation_recipes import load_translation_recipe
 
 from keras_tying import zoo
 from keras_tying.tables import dump_table, load_table, parse_table
-from keras_tying.training.translation_recipes import load_translation_recipe
 from keras_tying.zoo import recipes
 from keras_tying.zoo.registry import create_model
 
