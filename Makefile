@@ -17,11 +17,7 @@ lint: $(VENV)/installed
 	$(BIN)/mypy
 
 zoo: $(VENV)/installed
-	$(BIN)/python -m keras_tying.zoo.cards
-	$(BIN)/python -m keras_tying.study.page
-	$(BIN)/python -m keras_tying.study.joint_page
-	$(BIN)/python -m keras_tying.study.augmentation_page
-	$(BIN)/python -m keras_tying.study.translation_page
+	$(BIN)/python -m studies
 
 $(VENV)/installed: setup.cfg pyproject.toml
 	$(PYTHON) -m venv $(VENV)

@@ -101,9 +101,9 @@ def work(kind: str) -> None:
 def steps_of(distribution: Distribution, kind: str) -> dict:
     """Seconds and bytes of a step of training."""
     import keras_tying as kt
-    from keras_tying.layers import lookup_tensorflow
+    from keras_tying.backend.tensorflow import lookup
 
-    lookup_tensorflow.rows_are_less = lambda ids, vocabulary_size: kind.endswith("rows")
+    lookup.rows_are_less = lambda ids, vocabulary_size: kind.endswith("rows")
     shared = distribution if not kind.endswith("alone") else Distribution()
     batch = ROWS * shared.replicas
     with shared.scope():

@@ -166,12 +166,12 @@ def _output_arrays(size: Size) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 def output_keras_tying(size: Size) -> Work:
     import tensorflow as tf
 
-    from keras_tying.losses import OutputLayer
-    from keras_tying.losses.output_layer import fused_cross_entropy
+    from keras_tying.losses import OutputProjection
+    from keras_tying.losses.linear_cross_entropy import linear_cross_entropy
 
     def loss(hidden, embeddings, targets):
         weights = tf.fill([size.words], 1 / size.words)
-        return fused_cross_entropy(hidden, targets, weights, OutputLayer(embeddings))[0]
+        return linear_cross_entropy(hidden, targets, weights, OutputProjection(embeddings))[0]
 
     return _tensorflow_gradients(loss, size)
 
@@ -180,13 +180,13 @@ def output_sampled(size: Size) -> Work:
     """The same hidden states against 8,192 drawn words instead of all."""
     import tensorflow as tf
 
-    from keras_tying.losses import OutputLayer, SampledCrossEntropy
+    from keras_tying.losses import OutputProjection, SampledCrossEntropy
     from keras_tying.losses.sampled_cross_entropy import sampled_token_losses
 
     sampled = SampledCrossEntropy()
 
     def loss(hidden, embeddings, targets):
-        losses = sampled_token_losses(hidden, targets, sampled.draw(size.vocabulary), OutputLayer(embeddings))
+        losses = sampled_token_losses(hidden, targets, sampled.draw(size.vocabulary), OutputProjection(embeddings))
         return tf.reduce_mean(losses)
 
     return _tensorflow_gradients(loss, size)

@@ -38,10 +38,11 @@ def joint_samples(size: JointSize, count: int):
 
 
 def train_keras_tying(size: JointSize) -> Work:
-    import keras_tying as kt
     from keras_tying.training.feeding import feed
     from keras_tying.training.fitting import STEPS_PER_CALL
     from keras_tying.training.joint_batches import JointBatches
+
+    import keras_tying as kt
 
     model = kt.zoo.nnjm(size.vocabulary, size.vocabulary, window=WINDOW, hidden_units=(size.units,))
     model.compile(kt.optimizers.ClippedSGD(0.3), steps_per_execution=STEPS_PER_CALL)

@@ -14,10 +14,10 @@ from matplotlib.figure import Figure
 from benchmarks import scale_report
 from benchmarks.run import RESULTS
 from keras_tying.files import write_atomically
-from keras_tying.study.plots import write_png
-from keras_tying.zoo.cards import NOT_MEASURED, between_marks
+from studies.pages import NOT_MEASURED, between_marks
+from studies.plots import write_png
 
-START, END = "<!-- speed, made by `python -m benchmarks.report` -->", "<!-- end of speed -->"
+COMMAND = "python -m benchmarks.report"
 OURS = "keras-tying"
 COLOURS = {
     "stock Keras": "tab:orange",
@@ -50,13 +50,14 @@ def main() -> None:
     write_atomically(RESULTS.parent / "README.md", ("\n".join(page(found)) + "\n").encode())
     readme = RESULTS.parents[1] / "README.md"
     summary = speed_table(found["training"]["results"]) if "training" in found else [NOT_MEASURED]
-    write_atomically(readme, between_marks(readme.read_text(encoding="utf-8"), START, END, summary).encode())
+    write_atomically(
+        readme, between_marks(readme.read_text(encoding="utf-8"), "speed", "\n".join(summary), COMMAND).encode()
+    )
     draw(found, RESULTS / "speed.png")
     distributed = RESULTS.parents[1] / "docs" / "distributed.md"
     text = distributed.read_text(encoding="utf-8")
     for name, lines in scale_report.sections(RESULTS).items():
-        marks = f"<!-- {name}, made by `python -m benchmarks.report` -->", f"<!-- end of {name} -->"
-        text = between_marks(text, *marks, lines)
+        text = between_marks(text, name, "\n".join(lines), COMMAND)
     write_atomically(distributed, text.encode())
 
 

@@ -5,7 +5,7 @@ from math import inf
 from pathlib import Path
 
 from benchmarks.step_time import CLUSTER, GIGABIT, MANY, break_even
-from keras_tying.zoo.cards import NOT_MEASURED
+from studies.pages import NOT_MEASURED
 
 MEGABYTE = 1e6
 

@@ -25,9 +25,9 @@ from matplotlib.figure import Figure
 
 from benchmarks.run import RESULTS
 from keras_tying.files import write_atomically
-from keras_tying.study.plots import write_png
 from keras_tying.training import environment
 from keras_tying.training.checkpoints import CheckpointStore
+from studies.plots import write_png
 
 MEBIBYTE = 2**20
 SECONDS_BETWEEN_SAMPLES = 5

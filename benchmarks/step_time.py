@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FormatStrFormatter, LogLocator, NullFormatter
 from scipy.optimize import nnls
 
-from keras_tying.study.plots import write_png
+from studies.plots import write_png
 
 BYTES = 4
 WORDS_OF_A_WORKER, WIDTH = 20 * 20, 200

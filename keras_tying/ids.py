@@ -1,6 +1,9 @@
-"""Word ids and the range they must be in."""
+"""Word ids: the padding id and the range check."""
 
 import numpy as np
+
+PAD_ID = -1
+"""The id that pads sentences. It also stands before the first word of a target sentence; its vector is zero."""
 
 
 def check_ids(ids: np.ndarray, vocabulary_size: int) -> None:

@@ -1,55 +1,58 @@
-"""Stochastic gradient descent that knows the size of its gradient."""
+"""SGD with global-norm clipping."""
 
 import keras
 from keras import ops
 
-if keras.backend.backend() == "tensorflow":
-    from keras_tying.optimizers_tensorflow import descend, squared_norm
-else:
+from keras_tying.backend import dispatch
 
-    def squared_norm(gradient):
-        """Sum of the squares of all elements, float32."""
-        return ops.sum(ops.square(ops.cast(gradient, "float32")))
 
-    def descend(variable, gradient, rate):
-        """Subtracts `rate` times `gradient` from `variable`."""
-        variable.assign_sub(ops.cast(gradient, variable.dtype) * ops.cast(rate, variable.dtype))
+@dispatch
+def squared_norm(gradient):
+    """Sum of the squares of all elements, float32."""
+    return ops.sum(ops.square(ops.cast(gradient, "float32")))
+
+
+@dispatch
+def descend(variable, gradient, rate):
+    """Subtracts `rate` times `gradient` from `variable`."""
+    variable.assign_sub(ops.cast(gradient, variable.dtype) * ops.cast(rate, variable.dtype))
 
 
 @keras.saving.register_keras_serializable("keras_tying")
 class ClippedSGD(keras.optimizers.SGD):
-    """Plain SGD on a gradient whose global norm is cut down to `clip_norm`.
+    """SGD without momentum whose gradient is scaled to a global norm of at most `clip_norm`.
 
-    Unlike `keras.optimizers.SGD(global_clipnorm=...)` it keeps the norm of the last gradient, as it was
-    before the cut, in the variable `gradient_norm`, and scales the learning rate instead of rewriting
-    every gradient.
+    Unlike `keras.optimizers.SGD(global_clipnorm=...)` it keeps the norm of the last gradient before clipping, in the
+    variable `gradient_norm`, and scales the learning rate instead of every gradient.
 
     Args:
         learning_rate: Float. Defaults to 1.0.
         clip_norm: Positive float, the largest global norm of an update divided by the learning rate.
-        shrink: Float in [0, 1): after each update all parameters are multiplied by `1 - shrink`, whatever
-            the learning rate, as Gal decays weights; the `weight_decay` of Keras is this times the
-            learning rate, the gradient of an L2 penalty. Defaults to 0.
+        decoupled_weight_decay: Float in [0, 1): after each update all parameters are multiplied by one minus it,
+            whatever the learning rate (Gal and Ghahramani). The `weight_decay` of Keras multiplies by the learning
+            rate as well. Defaults to 0.
         **kwargs: Further arguments of `keras.optimizers.SGD`, momentum excepted.
 
     Raises:
-        ValueError: If `clip_norm` is not positive, `shrink` is outside [0, 1), or momentum is asked for.
+        ValueError: If `clip_norm` is not positive, `decoupled_weight_decay` is outside [0, 1), or there is momentum.
 
     References:
         Pascanu, Mikolov and Bengio, On the Difficulty of Training Recurrent Neural Networks. Gal and
         Ghahramani, A Theoretically Grounded Application of Dropout in Recurrent Neural Networks.
     """
 
-    def __init__(self, learning_rate=1.0, clip_norm=5.0, shrink=0.0, name="clipped_sgd", **kwargs):
+    def __init__(self, learning_rate=1.0, clip_norm=5.0, decoupled_weight_decay=0.0, name="clipped_sgd", **kwargs):
         if clip_norm <= 0:
             raise ValueError(f"`clip_norm` must be positive. Received: clip_norm={clip_norm}")
-        if not 0 <= shrink < 1:
-            raise ValueError(f"`shrink` must be in [0, 1). Received: shrink={shrink}")
+        if not 0 <= decoupled_weight_decay < 1:
+            raise ValueError(
+                f"`decoupled_weight_decay` must be in [0, 1). Received: decoupled_weight_decay={decoupled_weight_decay}"
+            )
         if kwargs.get("momentum") or kwargs.get("nesterov"):
             raise ValueError(f"`ClippedSGD` has no momentum; use `keras.optimizers.SGD`. Received: {kwargs}")
         super().__init__(learning_rate=learning_rate, name=name, **kwargs)
         self.clip_norm = clip_norm
-        self.shrink = shrink
+        self.decoupled_weight_decay = decoupled_weight_decay
         self._cut = 1.0
 
     def build(self, variables):
@@ -66,9 +69,9 @@ class ClippedSGD(keras.optimizers.SGD):
         self.gradient_norm.assign(norm)
         self._cut = self.clip_norm / ops.maximum(norm, self.clip_norm)
         super().apply(grads, trainable_variables)
-        if self.shrink:
+        if self.decoupled_weight_decay:
             for variable in self._trainable_variables:
-                variable.assign(variable * (1 - self.shrink))
+                variable.assign(variable * (1 - self.decoupled_weight_decay))
 
     def update_step(self, gradient, variable, learning_rate):
         descend(variable, gradient, ops.cast(learning_rate, "float32") * self._cut)
@@ -77,4 +80,4 @@ class ClippedSGD(keras.optimizers.SGD):
         config = super().get_config()
         for unused in ("momentum", "nesterov"):
             config.pop(unused)
-        return {**config, "clip_norm": self.clip_norm, "shrink": self.shrink}
+        return {**config, "clip_norm": self.clip_norm, "decoupled_weight_decay": self.decoupled_weight_decay}

@@ -1,15 +1,15 @@
-"""TOML tables whose keys and values are checked."""
+"""TOML tables with checked keys and values."""
 
 import tomllib
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import tomlkit
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 
 class Table(BaseModel):
-    """A TOML table: no key it does not know, no value it would have to convert."""
+    """A TOML table. Unknown keys and values of another type are errors; nothing is converted."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, protected_namespaces=())
 
@@ -17,16 +17,26 @@ class Table(BaseModel):
 TableT = TypeVar("TableT", bound=Table)
 
 
-def parse_table(kind: type[TableT], text: str, origin: str) -> TableT:
-    """Reads a table of the given kind from TOML text.
+def parse_toml(text: str, origin: str) -> dict[str, Any]:
+    """Reads TOML text into a dictionary.
 
     Raises:
-        ValueError: If it is not TOML, or a key is missing, unknown or of the wrong type; names `origin`.
+        ValueError: If it is not TOML; names `origin`.
     """
     try:
-        return kind.model_validate(tomllib.loads(text))
+        return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise ValueError(f"{origin} is not TOML: {error}") from None
+
+
+def validate_table(kind: type[TableT], values: dict[str, Any], origin: str) -> TableT:
+    """Checks a dictionary against the fields of a table.
+
+    Raises:
+        ValueError: If a key is missing, unknown or of the wrong type; names `origin`, key and value in one line.
+    """
+    try:
+        return kind.model_validate(values)
     except ValidationError as error:
         problems = "; ".join(
             f"{'.'.join(map(str, e['loc']))}: {e['msg']}. Received: {e['input']!r}" for e in error.errors()
@@ -35,10 +45,14 @@ def parse_table(kind: type[TableT], text: str, origin: str) -> TableT:
 
 
 def load_table(kind: type[TableT], path: Path) -> TableT:
-    """Reads a table of the given kind from a file; raises as `parse_table` does."""
-    return parse_table(kind, path.read_text(encoding="utf-8"), str(path))
+    """Reads a table from a file.
+
+    Raises:
+        ValueError: As `parse_toml` and `validate_table`; names the file.
+    """
+    return validate_table(kind, parse_toml(path.read_text(encoding="utf-8"), str(path)), str(path))
 
 
 def dump_table(table: Table) -> str:
-    """The table as TOML text."""
+    """The table as TOML text, without the keys that are `None`."""
     return tomlkit.dumps(table.model_dump(exclude_none=True))

@@ -11,8 +11,11 @@ import json, sys, tempfile
 sys.modules["tensorflow"] = None  # importing it fails
 import keras, numpy as np
 import keras_tying as kt
-from keras_tying import training
-from keras_tying.training.joint_language_model import JointSchedule, train_joint_language_model
+from keras_tying import tasks, training
+from keras_tying.zoo import recipes
+
+def settings(recipe):
+    return training.RunSettings(recipe_name="test", seed=1, command="", recipe=recipe)
 
 keras.utils.set_random_seed(1)
 corpus = kt.data.load_corpus("embedded")
@@ -21,10 +24,14 @@ ids = vocabulary.encode(corpus.tokens("train"))[:2000]
 model = kt.zoo.ptb_small(vocabulary_size=len(vocabulary), projection=True)
 rng = np.random.default_rng(0)
 model.set_weights([rng.uniform(-0.1, 0.1, w.shape) for w in model.get_weights()])
+optimisation = recipes.WindowOptimisation(batch_size=5, sequence_length=10, learning_rate=0.05, epochs=2,
+                                          full_rate_epochs=1)
+task = tasks.LanguageModelTask(settings(recipes.LanguageModelRecipe(
+    model=recipes.Model(name="ptb_small"), optimisation=optimisation)))
+task.vocabularies = {"vocabulary.txt": vocabulary}
+task.ids = {"train": ids, "valid": ids[:500]}
 with tempfile.TemporaryDirectory() as folder:
-    schedule = training.Schedule(batch_size=5, steps=10, learning_rate=0.05, clip_norm=5.0, epochs=2,
-                                 full_rate_epochs=1, decay=0.5)
-    progress = training.train_language_model(model, ids, ids[:500], vocabulary, schedule, training.Run(folder))
+    progress = training.fit(task, model, training.Run(folder))
     model.save(folder + "/model.keras")
     again = keras.saving.load_model(folder + "/model.keras")
 assert np.array_equal(again.score(ids[None, :9], ids[None, 1:10]), model.score(ids[None, :9], ids[None, 1:10]))
@@ -35,9 +42,12 @@ starts = np.arange(0, 2001, 10)
 samples = kt.data.JointSamples.join([(ids, starts, ids, starts, np.arange(2000))], 0, 0)
 model = kt.zoo.nnjm_global(200, 200, window=3, sections=2, sentence_length=12, global_units=8, tied=True)
 model.set_weights([rng.uniform(-0.1, 0.1, w.shape) for w in model.get_weights()])
+task = tasks.JointLanguageModelTask(settings(recipes.JointLanguageModelRecipe(
+    model=recipes.Model(name="nnjm_global"), optimisation=recipes.SampleOptimisation(epochs=2))))
+task.vocabularies = {"source_vocabulary.txt": vocabulary, "vocabulary.txt": vocabulary}
+task.samples = {"train": samples, "valid": samples}
 with tempfile.TemporaryDirectory() as folder:
-    schedule = JointSchedule(epochs=2)
-    progress = train_joint_language_model(model, samples, samples, vocabulary, schedule, training.Run(folder), seed=1)
+    progress = training.fit(task, model, training.Run(folder))
 history += progress.history
 numbers = [logs[name] for logs in history for name in ("perplexity", "val_perplexity")]
 

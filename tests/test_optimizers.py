@@ -19,15 +19,17 @@ def test_update_is_the_gradient_cut_to_its_global_norm(rng, clip_norm):
     np.testing.assert_allclose(optimizer.gradient_norm, norm, rtol=1e-5)
 
 
-@pytest.mark.parametrize("arguments", [{"clip_norm": 0}, {"shrink": 1.0}, {"momentum": 0.9}, {"nesterov": True}])
+@pytest.mark.parametrize(
+    "arguments", [{"clip_norm": 0}, {"decoupled_weight_decay": 1.0}, {"momentum": 0.9}, {"nesterov": True}]
+)
 def test_settings_it_cannot_honour_are_refused(arguments):
     with pytest.raises(ValueError, match="Received"):
         ClippedSGD(**arguments)
 
 
-def test_shrinking_multiplies_parameters_after_the_update():
+def test_decoupled_weight_decay_multiplies_parameters_after_the_update():
     variable = keras.Variable([2.0, -4.0])
-    ClippedSGD(0.5, 100.0, shrink=0.25).apply([keras.ops.convert_to_tensor([1.0, 1.0])], [variable])
+    ClippedSGD(0.5, 100.0, decoupled_weight_decay=0.25).apply([keras.ops.convert_to_tensor([1.0, 1.0])], [variable])
     np.testing.assert_allclose(variable, [0.75 * 1.5, 0.75 * -4.5])
 
 

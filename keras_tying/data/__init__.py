@@ -10,15 +10,17 @@ from keras_tying.data.pair_batches import PairBatches
 from keras_tying.data.parallel import ParallelCorpus, load_parallel, parallel_files, side_by_side
 from keras_tying.data.prepared.pairs import PreparedPairs, prepare_pairs
 from keras_tying.data.prepared.text import PreparedCorpus, PreparedText, prepare_text
-from keras_tying.data.sentence_pairs import SentencePairs, filled_up
+from keras_tying.data.sentence_pairs import SentencePairs, pad_sentences
 from keras_tying.data.skip_gram import SkipGramBatches, ids_on_disk, word_counts
 from keras_tying.data.subwords import Subwords, sentences_of
 from keras_tying.data.text import END_OF_SENTENCE, TOKENIZATIONS, UNKNOWN, file_tokens, read_lines, tokenize
 from keras_tying.data.vocabulary import Vocabulary
 from keras_tying.data.word_vectors import load_word_vectors, save_word_vectors, vectors_for, words_alone
+from keras_tying.ids import PAD_ID
 
 __all__ = [
     "END_OF_SENTENCE",
+    "PAD_ID",
     "SPLITS",
     "TOKENIZATIONS",
     "UNKNOWN",
@@ -38,12 +40,12 @@ __all__ = [
     "affiliate",
     "align",
     "file_tokens",
-    "filled_up",
     "ids_on_disk",
     "load_corpus",
     "load_files",
     "load_parallel",
     "load_word_vectors",
+    "pad_sentences",
     "parallel_files",
     "prepare_pairs",
     "prepare_text",

@@ -18,31 +18,31 @@ class Windows:
     Attributes:
         ids: The text, `int32 [N]`, in memory or on disk.
         batch_size: Rows of the text.
-        steps: Length of a window, `T`.
+        sequence_length: Words per window, `T`.
     """
 
     ids: np.ndarray | PreparedText
     batch_size: int
-    steps: int
+    sequence_length: int
 
     @property
     def batches(self) -> int:
-        return (len(self.ids) // self.batch_size - 1) // self.steps
+        return (len(self.ids) // self.batch_size - 1) // self.sequence_length
 
     @property
     def lost(self) -> int:
         """Tokens at the ends of the text and of the rows that fill no window."""
-        return len(self.ids) - self.batch_size * (self.batches * self.steps + 1)
+        return len(self.ids) - self.batch_size * (self.batches * self.sequence_length + 1)
 
     @property
     def inputs(self) -> np.ndarray:
         """Word ids of all batches, one after another, `int32 [batches * batch_size, T]`."""
-        return self.block(0, self.batches)[0].reshape(-1, self.steps)
+        return self.block(0, self.batches)[0].reshape(-1, self.sequence_length)
 
     @property
     def targets(self) -> np.ndarray:
         """The word after each input, of the same shape."""
-        return self.block(0, self.batches)[1].reshape(-1, self.steps)
+        return self.block(0, self.batches)[1].reshape(-1, self.sequence_length)
 
     def block(self, first: int, count: int, rows: slice = slice(None)) -> tuple[np.ndarray, np.ndarray]:
         """Inputs and targets `int32 [N, B, T]` of some batches, or of some rows of them.
@@ -53,22 +53,24 @@ class Windows:
             rows: Which rows of the text.
         """
         count = min(count, self.batches - first)
-        start, stop = first * self.steps, (first + count) * self.steps + 1
+        start, stop = first * self.sequence_length, (first + count) * self.sequence_length + 1
         texts = rows_of(self.ids, self.batch_size, start, stop, rows)
 
         def cut(texts: np.ndarray) -> np.ndarray:
-            return np.ascontiguousarray(texts.reshape(len(texts), count, self.steps).swapaxes(0, 1))
+            return np.ascontiguousarray(texts.reshape(len(texts), count, self.sequence_length).swapaxes(0, 1))
 
         return cut(texts[:, :-1]), cut(texts[:, 1:])
 
 
-def windows(ids: np.ndarray | PreparedText, batch_size: int, steps: int, vocabulary_size: int | None = None) -> Windows:
+def windows(
+    ids: np.ndarray | PreparedText, batch_size: int, sequence_length: int, vocabulary_size: int | None = None
+) -> Windows:
     """Cuts a text into rows and the rows into windows.
 
     Args:
         ids: Word ids `[N]` of the whole text.
         batch_size: Rows.
-        steps: Window length `T`.
+        sequence_length: Words per window, `T`.
         vocabulary_size: If given, ids in memory are checked to be below it.
 
     Raises:
@@ -76,7 +78,7 @@ def windows(ids: np.ndarray | PreparedText, batch_size: int, steps: int, vocabul
 
     Example:
 
-    >>> cut = windows(np.arange(11), batch_size=2, steps=2)
+    >>> cut = windows(np.arange(11), batch_size=2, sequence_length=2)
     >>> cut.inputs.tolist()
     [[0, 1], [5, 6], [2, 3], [7, 8]]
     >>> cut.targets[0].tolist(), cut.lost
@@ -86,11 +88,11 @@ def windows(ids: np.ndarray | PreparedText, batch_size: int, steps: int, vocabul
         ids = np.asarray(ids, np.int32)
         if vocabulary_size is not None:
             check_ids(ids, vocabulary_size)
-    cut = Windows(ids, batch_size, steps)
+    cut = Windows(ids, batch_size, sequence_length)
     if cut.batches < 1:
         raise ValueError(
-            f"A text needs at least {batch_size * (steps + 1):,} tokens for {batch_size} rows of {steps} "
-            f"steps. Received: {len(ids):,} tokens. Use more text, a smaller batch or a shorter window."
+            f"A text needs at least {batch_size * (sequence_length + 1):,} tokens for {batch_size} rows of windows of "
+            f"{sequence_length} words. Received: {len(ids):,} tokens. Use more text, a smaller batch or a shorter window."
         )
     return cut
 

@@ -9,8 +9,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
-import pooch
-
 
 def download(address: str, sha256: str, folder: str) -> Path:
     """The file at `address`, from the cache's `folder` or, the first time, from the network.
@@ -19,7 +17,9 @@ def download(address: str, sha256: str, folder: str) -> Path:
         ValueError: If the file received is not the one with that SHA-256.
         ConnectionError: If it cannot be downloaded.
     """
-    kept = Path(pooch.os_cache("keras_tying")) / folder
+    import pooch
+
+    kept = cache(folder)
     name = address.rpartition("/")[2]
     try:
         return Path(pooch.retrieve(address, sha256, fname=name, path=kept, progressbar=False))
@@ -27,6 +27,13 @@ def download(address: str, sha256: str, folder: str) -> Path:
         raise ConnectionError(
             f"{address} could not be downloaded: {error}. Put {name} into a folder and give that as the data folder."
         ) from error
+
+
+def cache(folder: str) -> Path:
+    """A folder of the user's cache."""
+    import pooch
+
+    return Path(pooch.os_cache("keras_tying")) / folder
 
 
 def find_file(name: str, sha256: str, address: str, folder: str, data_dir: Path | None) -> Path:
@@ -41,6 +48,8 @@ def find_file(name: str, sha256: str, address: str, folder: str, data_dir: Path 
         return download(address + name, sha256, folder)
     if not data_dir.is_dir():
         raise FileNotFoundError(f"There is no folder {data_dir}. Expected one with {name}.")
+    import pooch
+
     path = data_dir / name
     if path.is_file() and pooch.file_hash(str(path)) != sha256:
         raise ValueError(
@@ -56,7 +65,7 @@ def unpack(archive: Path, member: str, folder: str) -> Path:
     Raises:
         ValueError: If the archive has no such file.
     """
-    kept = Path(pooch.os_cache("keras_tying")) / folder / member
+    kept = cache(folder) / member
     if not kept.is_file():
         kept.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=kept.parent) as unfinished:

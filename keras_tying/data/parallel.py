@@ -9,8 +9,8 @@ from pathlib import Path
 from keras_tying.data.bitext import Bitext
 from keras_tying.data.corpora import SPLITS
 from keras_tying.data.downloads import find_file
-from keras_tying.data.phrases import phrase_pairs
 from keras_tying.data.wmt import given_files, published_files
+from keras_tying.extras import require
 
 MULTI30K_ADDRESS = "https://raw.githubusercontent.com/multi30k/dataset/master/data/task1/raw/"
 MULTI30K_SHA256 = {
@@ -93,6 +93,9 @@ def side_by_side(sources: Sequence[Path], targets: Sequence[Path]) -> list[tuple
 
 
 def _embedded(source: str, target: str, data_dir: Path | None) -> ParallelCorpus:
+    require("babel", "translation")
+    from keras_tying.data.phrases import phrase_pairs
+
     return ParallelCorpus("embedded", phrase_pairs(source, target))
 
 

@@ -10,9 +10,8 @@ import numpy as np
 from keras_tying.data.prepared.shards import Shards
 from keras_tying.data.prepared.writing import Encoded, pieces, write_piece
 from keras_tying.data.subwords import Subwords
+from keras_tying.ids import PAD_ID
 
-FILLED_UP = -1
-"""The id that fills sentences up, and stands before the first word of a target."""
 PAIRS_AT_ONCE = 16
 """Pairs that are compressed, and read, together."""
 
@@ -159,14 +158,14 @@ class SentencePairs:
         rows = np.pad(chosen, (0, -len(chosen) % multiple_rows), mode="edge")
         size = len(rows) // parts
         rows, real = rows[number * size : (number + 1) * size], max(len(chosen) - number * size, 0)
-        source, target = (filled_up(side, multiple) for side in zip(*self.sentences(rows), strict=True))
-        before = np.pad(target[:, :-1], ((0, 0), (1, 0)), constant_values=FILLED_UP)
-        weights = (target != FILLED_UP).astype(np.float32)
+        source, target = (pad_sentences(side, multiple) for side in zip(*self.sentences(rows), strict=True))
+        before = np.pad(target[:, :-1], ((0, 0), (1, 0)), constant_values=PAD_ID)
+        weights = (target != PAD_ID).astype(np.float32)
         weights[real:] = 0
         return {"source": source, "target": before}, np.maximum(target, 0), weights
 
 
-def filled_up(sentences: Iterable[np.ndarray], multiple: int = 1) -> np.ndarray:
+def pad_sentences(sentences: Iterable[np.ndarray], multiple: int = 1) -> np.ndarray:
     """Sentences' ids side by side, `int32 [B, S]`, filled up with -1.
 
     Args:
@@ -175,7 +174,7 @@ def filled_up(sentences: Iterable[np.ndarray], multiple: int = 1) -> np.ndarray:
     """
     sentences = list(sentences)
     width = -(-max(map(len, sentences)) // multiple) * multiple
-    ids = np.full((len(sentences), width), FILLED_UP, np.int32)
+    ids = np.full((len(sentences), width), PAD_ID, np.int32)
     for row, sentence in zip(ids, sentences, strict=True):
         row[: len(sentence)] = sentence
     return ids

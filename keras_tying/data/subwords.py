@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
-import sentencepiece
 
+from keras_tying.extras import require
 from keras_tying.files import write_atomically
 
 SENTENCES_LEARNT_FROM = 10_000_000
@@ -40,7 +40,7 @@ class Subwords:
 
     def __init__(self, model: bytes):
         self.model = model
-        self._processor = sentencepiece.SentencePieceProcessor()
+        self._processor = require("sentencepiece", "translation").SentencePieceProcessor()
         try:
             self._processor.LoadFromSerializedProto(model)
         except RuntimeError as error:
@@ -63,7 +63,7 @@ class Subwords:
         """
         model = io.BytesIO()
         try:
-            sentencepiece.SentencePieceTrainer.train(
+            require("sentencepiece", "translation").SentencePieceTrainer.train(
                 sentence_iterator=iter(sentences),
                 model_writer=model,
                 model_type="bpe",

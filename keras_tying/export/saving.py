@@ -6,6 +6,7 @@ from pathlib import Path
 import keras
 import tensorflow as tf
 
+from keras_tying import backend
 from keras_tying.data import Vocabulary
 
 
@@ -23,10 +24,10 @@ def check_exportable(model: keras.Model, vocabulary: Vocabulary) -> None:
 
 def check_backend() -> None:
     """Raises RuntimeError unless Keras runs on TensorFlow."""
-    if keras.backend.backend() != "tensorflow":
+    if not backend.WRITES_SAVED_MODELS:
         raise RuntimeError(
             "A SavedModel is written by the TensorFlow backend. Load the model with KERAS_BACKEND=tensorflow. "
-            f"Received: {keras.backend.backend()}"
+            f"Received: {backend.NAME}"
         )
 
 

@@ -6,9 +6,9 @@ import keras
 import tensorflow as tf
 import tensorflow_text
 
+from keras_tying.backend.tensorflow.beam_search import search_in_graph
 from keras_tying.data import Subwords
 from keras_tying.export.saving import check_backend, save_signatures, trace
-from keras_tying.models.beam_search_tensorflow import search_in_graph
 
 
 def export_translator(

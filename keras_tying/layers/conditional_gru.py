@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 import keras
 from keras import ops
 
+from keras_tying.backend import dispatch
 from keras_tying.layers.additive_attention import AdditiveAttention, attention_weights
 from keras_tying.layers.gru import OrthogonalGates, gru_step
 
@@ -171,8 +172,9 @@ def conditional_gru_step(projected, state, memory, weights):
     return gru_step(mixed, recurrent, middle), attended
 
 
-def plain_conditional_gru_sequence(projected, state, memory, weights):
-    """The definition: states `[B, T, H]` and attention weights `[B, T, S]` of all steps."""
+@dispatch
+def conditional_gru_sequence(projected, state, memory, weights):
+    """States `[B, T, H]` and attention weights `[B, T, S]` of all steps."""
 
     def step(carried, projected):
         outputs = conditional_gru_step(projected, carried[0], memory, weights)
@@ -182,9 +184,3 @@ def plain_conditional_gru_sequence(projected, state, memory, weights):
     start = state, ops.zeros_like(memory.keys[:, :, 0])
     _, (states, attended) = ops.scan(step, start, ops.swapaxes(projected, 0, 1))
     return ops.swapaxes(states, 0, 1), ops.swapaxes(attended, 0, 1)
-
-
-if keras.backend.backend() == "tensorflow":
-    from keras_tying.layers.conditional_gru_tensorflow import conditional_gru_sequence
-else:
-    conditional_gru_sequence = plain_conditional_gru_sequence

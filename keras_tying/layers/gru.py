@@ -3,6 +3,8 @@
 import keras
 from keras import initializers, ops
 
+from keras_tying.backend import dispatch
+
 
 @keras.saving.register_keras_serializable("keras_tying")
 class GRU(keras.layers.Layer):
@@ -98,8 +100,9 @@ def gru_step(inputs, recurrent, state):
     return candidate + update * (state - candidate)
 
 
-def plain_gru_sequence(projected, recurrent_kernel, mask=None, reverse=False):
-    """The definition: states `[B, T, H]` from `projected` `[B, T, 3H]`, the input's part of all steps."""
+@dispatch
+def gru_sequence(projected, recurrent_kernel, mask=None, reverse=False):
+    """States `[B, T, H]` from `projected` `[B, T, 3H]`, the input's part of all steps."""
 
     def step(state, inputs):
         projected, live = inputs
@@ -113,9 +116,3 @@ def plain_gru_sequence(projected, recurrent_kernel, mask=None, reverse=False):
     start = ops.zeros((rows, recurrent_kernel.shape[0]), projected.dtype)
     _, states = ops.scan(step, start, sequences, reverse=reverse)
     return ops.swapaxes(states, 0, 1)
-
-
-if keras.backend.backend() == "tensorflow":
-    from keras_tying.layers.gru_tensorflow import gru_sequence
-else:
-    gru_sequence = plain_gru_sequence

@@ -3,6 +3,26 @@
 import keras
 from keras import ops
 
+from keras_tying.backend import dispatch
+
+
+@dispatch
+def run_loop(layer, sequences, initial_state, mask, training, dropout):
+    """Runs the recurrence of an LSTM layer: the loop of the stock layer.
+
+    Args:
+        layer: The `LSTM`.
+        sequences: Inputs `[B, T, I]`.
+        initial_state: Hidden and cell state `[B, H]`.
+        mask: Optional booleans `[B, T]`.
+        training: Boolean, whether dropout is active.
+        dropout: Dropout masks of inputs and hidden states: a list of none, one or four each.
+
+    Returns:
+        The last output `[B, H]`, the outputs `[B, T, H]`, and the last hidden and cell state.
+    """
+    return keras.layers.LSTM.inner_loop(layer, sequences, initial_state, mask, training=training)
+
 
 @keras.saving.register_keras_serializable("keras_tying")
 class LSTM(keras.layers.LSTM):
@@ -60,7 +80,7 @@ class LSTM(keras.layers.LSTM):
 
     def inner_loop(self, sequences, initial_state, mask, training=False):
         dropout = self._masks(sequences, initial_state[0]) if training else [[], []]
-        last, outputs, states = self._recur(sequences, initial_state, mask, training, dropout)
+        last, outputs, states = run_loop(self, sequences, initial_state, mask, training, dropout)
         if self.drop_outputs and dropout[1]:
             kept = dropout[1][0]
             last, outputs = last * kept, outputs * ops.expand_dims(kept, 1)
@@ -68,16 +88,6 @@ class LSTM(keras.layers.LSTM):
 
     def _maybe_config_dropout_masks(self, *_):
         """Draws nothing, where Keras draws masks for inference too: `inner_loop` knows whether it trains."""
-
-    def _recur(self, sequences, initial_state, mask, training, dropout):
-        fast_path = _fast_path()
-        if fast_path is None or not fast_path.applies(self):
-            return super().inner_loop(sequences, initial_state, mask, training=training)
-        mask = mask[0] if isinstance(mask, (list, tuple)) else mask
-        weights = self.cell.kernel, self.cell.recurrent_kernel, self.cell.bias
-        states, cell = fast_path.lstm_sequence(sequences, initial_state, weights, mask, *dropout, self.go_backwards)
-        outputs = states if mask is None else self._masked_outputs(states, mask)
-        return outputs[:, -1], outputs, [states[:, -1], cell]
 
     def _masks(self, sequences, hidden):
         """Dropout masks of this window, for inputs and hidden states: a list of none, one or four each."""
@@ -89,25 +99,9 @@ class LSTM(keras.layers.LSTM):
             return [mask[:1] for mask in masks]
         return masks
 
-    def _masked_outputs(self, states, mask):
-        """What the stock layer puts out where a step is masked: the output before it, or zero."""
-        mask = ops.flip(mask, 1) if self.go_backwards else mask
-        if not self.zero_output_for_mask:
-            mask = ops.cumsum(ops.cast(mask, "int32"), axis=1) > 0
-        return ops.where(ops.expand_dims(mask, -1), states, 0)
-
     def get_config(self):
         return {
             **super().get_config(),
             "shared_dropout_masks": self.shared_dropout_masks,
             "drop_outputs": self.drop_outputs,
         }
-
-
-def _fast_path():
-    """The module with the faster recurrence, or `None` on backends that compile the loop themselves."""
-    if keras.backend.backend() != "tensorflow":
-        return None
-    from keras_tying.layers import lstm_tensorflow
-
-    return lstm_tensorflow

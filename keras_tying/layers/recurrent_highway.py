@@ -3,6 +3,8 @@
 import keras
 from keras import initializers, ops
 
+from keras_tying.backend import dispatch
+
 
 @keras.saving.register_keras_serializable("keras_tying")
 class RecurrentHighway(keras.layers.Layer):
@@ -153,7 +155,8 @@ class RecurrentHighway(keras.layers.Layer):
         }
 
 
-def plain_highway_sequence(projected, state, kernels, biases, kept=None):
+@dispatch
+def highway_sequence(projected, state, kernels, biases, kept=None):
     """States after each step, by a scan over time.
 
     Args:
@@ -179,9 +182,3 @@ def plain_highway_sequence(projected, state, kernels, biases, kept=None):
 
     _, states = ops.scan(step, state, ops.swapaxes(projected, 0, 1))
     return ops.swapaxes(states, 0, 1)
-
-
-if keras.backend.backend() == "tensorflow":
-    from keras_tying.layers.recurrent_highway_tensorflow import highway_sequence
-else:
-    highway_sequence = plain_highway_sequence

@@ -1,11 +1,11 @@
-"""Cross-entropy beside a softer target, made of the embeddings themselves."""
+"""Cross-entropy with a second, soft target made of the embeddings."""
 
 from dataclasses import replace
 
 import keras
 
 from keras_tying.losses.cross_entropy import SequenceCrossEntropy
-from keras_tying.losses.output_layer import Augmentation
+from keras_tying.losses.linear_cross_entropy import SoftTarget
 
 
 @keras.saving.register_keras_serializable("keras_tying")
@@ -111,8 +111,8 @@ class AugmentedLoss(SequenceCrossEntropy):
                 f"input embeddings {None if words is None else (words, width)}, "
                 f"output embeddings {(output.embeddings.shape[0], hidden.shape[-1])}"
             )
-        augmentation = Augmentation(self.tau, self.gamma * self.tau, self.cross_entropy_weight, self.target_gradient)
-        return replace(super()._applied_to(output, hidden), augmentation=augmentation)
+        soft_target = SoftTarget(self.tau, self.gamma * self.tau, self.cross_entropy_weight, self.target_gradient)
+        return replace(super()._applied_to(output, hidden), soft_target=soft_target)
 
     def get_config(self):
         config = super().get_config()

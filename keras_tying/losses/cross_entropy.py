@@ -1,12 +1,12 @@
-"""The loss of a language model, as a Keras loss that can also start from hidden states."""
+"""Cross-entropy of sequences of words, from logits or from hidden states."""
 
 from dataclasses import replace
 
 import keras
 from keras import ops
 
-from keras_tying.losses.output_layer import fused_cross_entropy, losses_from_logits, token_losses
-from keras_tying.replicas import rows_of_batch, sum_over_replicas
+from keras_tying.backend.replicas import rows_of_batch, sum_over_replicas
+from keras_tying.losses.linear_cross_entropy import linear_cross_entropy, linear_token_losses, losses_from_logits
 
 REDUCTIONS = ("sum_over_steps", "mean")
 
@@ -84,7 +84,7 @@ class SequenceCrossEntropy(keras.losses.Loss):
         Args:
             y_true: Targets `[B, T]`.
             hidden: What the output embeddings are multiplied with, `[B, T, H]`.
-            output: The model's `OutputLayer`; temperature and smoothing come from this loss.
+            output: The model's `OutputProjection`; temperature and smoothing come from this loss.
             sample_weight: Optional weights that broadcast to `[B, T]`.
             training: Whether a gradient will be asked for.
             seed: What random numbers come from, for losses that draw any.
@@ -98,14 +98,14 @@ class SequenceCrossEntropy(keras.losses.Loss):
         weights = ops.reshape(self.token_weights(y_true, sample_weight), (-1,))
         output = self._applied_to(output, hidden)
         if training:
-            total, nll = fused_cross_entropy(flat_hidden, flat_targets, weights, output)
+            total, nll = linear_cross_entropy(flat_hidden, flat_targets, weights, output)
         else:
-            objective, nll = token_losses(flat_hidden, flat_targets, output)
+            objective, nll = linear_token_losses(flat_hidden, flat_targets, output)
             total = ops.sum(objective * weights)
         return total, ops.reshape(nll, ops.shape(y_true)), self._counted(y_true, sample_weight)
 
     def _applied_to(self, output, hidden):
-        """The output layer with what this loss makes of its scores."""
+        """The output projection with the temperature and smoothing of this loss."""
         return replace(output, temperature=self.temperature, label_smoothing=self.label_smoothing)
 
     def _counted(self, y_true, sample_weight):

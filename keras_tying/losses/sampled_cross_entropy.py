@@ -6,7 +6,7 @@ import keras
 from keras import ops
 
 from keras_tying.losses.cross_entropy import SequenceCrossEntropy
-from keras_tying.losses.output_layer import scores_to_softmax
+from keras_tying.losses.linear_cross_entropy import scaled_logits
 
 
 @keras.saving.register_keras_serializable("keras_tying")
@@ -94,7 +94,7 @@ def sampled_token_losses(hidden, targets, drawn, output):
     if output.bias is not None:
         biases = ops.cast(ops.take(output.bias, ids, axis=0), "float32")
         target_scores, scores = target_scores + biases[:number], scores + biases[number:]
-    target_scores, scores = scores_to_softmax(target_scores, output), scores_to_softmax(scores, output)
+    target_scores, scores = scaled_logits(target_scores, output), scaled_logits(scores, output)
     correction = log_chance(ids)
     target_scores, scores = target_scores - correction[:number], scores - correction[number:]
     return ops.logsumexp(ops.concatenate([target_scores[:, None], scores], axis=-1), axis=-1) - target_scores

@@ -3,8 +3,6 @@
 from collections.abc import Sequence
 from typing import Any
 
-from sacrebleu.metrics import BLEU, CHRF
-
 
 def translation_scores(translations: Sequence[str], references: Sequence[str]) -> dict[str, Any]:
     """Scores of a text's translations, each from 0 to 100, with the signatures that say how they came about.
@@ -33,6 +31,8 @@ def translation_scores(translations: Sequence[str], references: Sequence[str]) -
             f"Expected a reference for each translation. Received: {len(translations)} translations, "
             f"{len(references)} references."
         )
+    from sacrebleu.metrics import BLEU, CHRF
+
     scores: dict[str, Any] = {}
     for name, metric in (("bleu", BLEU()), ("chrf", CHRF())):
         scores[name] = metric.corpus_score(list(translations), [list(references)]).score

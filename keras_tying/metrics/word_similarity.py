@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import spearmanr
 
+from keras_tying.extras import require
 from keras_tying.metrics.neighbours import unit_rows
 
 
@@ -61,5 +61,5 @@ def word_similarity(
     cosines = np.sum(rows[first] * rows[second], axis=1)
     human = np.array([scores[i] for i in covered], float)
     varied = len(covered) > 1 and np.ptp(cosines) > 0 and np.ptp(human) > 0
-    spearman = float(spearmanr(cosines, human).statistic) if varied else None
+    spearman = float(require("scipy.stats", "studies").spearmanr(cosines, human).statistic) if varied else None
     return WordSimilarity(spearman, len(covered), len(pairs), cosines, human)

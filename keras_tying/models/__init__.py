@@ -1,9 +1,18 @@
-"""Models: keras.Model subclasses assembled from the layers."""
+"""Models: keras.Model subclasses assembled from layers."""
 
 from keras_tying.models.joint_language_model import JointLanguageModel
 from keras_tying.models.language_model import LanguageModel
-from keras_tying.models.skip_gram import SkipGram
+from keras_tying.models.next_word_model import Example, Losses, NextWordModel
+from keras_tying.models.skip_gram import PairLosses, SkipGram
 from keras_tying.models.translator import Translator
-from keras_tying.models.variational_dropout import VariationalDropout
 
-__all__ = ["JointLanguageModel", "LanguageModel", "SkipGram", "Translator", "VariationalDropout"]
+__all__ = [
+    "Example",
+    "JointLanguageModel",
+    "LanguageModel",
+    "Losses",
+    "NextWordModel",
+    "PairLosses",
+    "SkipGram",
+    "Translator",
+]

@@ -1,6 +1,6 @@
 """Translations word by word: the best that a beam finds, or drawn at random.
 
-A beam holds `K` hypotheses a sentence. At each step every unfinished one is continued by its `K`
+A beam holds `K` hypotheses per sentence. At each step every unfinished one is continued by its `K`
 likeliest words; of all continuations and the finished ones the `K` likeliest stay. In the end they
 are ranked by log-probability over `length ** length_penalty`, the end counted as a word.
 
@@ -16,11 +16,12 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_tying.backend import compile_function
+from keras_tying.backend import dispatch
+from keras_tying.backend.compilation import compile_function
+from keras_tying.ids import PAD_ID
 from keras_tying.models.sampling import candidate_scores
 
 IMPOSSIBLE = -1e9
-NO_WORD = -1
 LENGTHS_OF = 16
 
 
@@ -28,7 +29,7 @@ class Beam(NamedTuple):
     """`K` hypotheses of each of `B` sentences.
 
     Attributes:
-        words: Their words so far, `[B, K, L]`, filled up with -1.
+        words: Their words so far, `[B, K, L]`, padded with -1.
         scores: Log-probabilities, `[B, K]`.
         lengths: Words so far, the end counted, `[B, K]`.
         finished: Which have come to their end, `[B, K]`.
@@ -63,17 +64,18 @@ def first_beam(encoded, limits, beam_size, steps, drawing=False):
     shape = (rows, beam_size)
     hypotheses = ops.broadcast_to(ops.arange(beam_size), shape)
     return Beam(
-        words=ops.full((rows, beam_size, steps), NO_WORD, "int32"),
+        words=ops.full((rows, beam_size, steps), PAD_ID, "int32"),
         scores=ops.where((hypotheses == 0) | drawing, 0.0, IMPOSSIBLE),
         lengths=ops.zeros(shape, "int32"),
         finished=ops.zeros(shape, "bool"),
-        last=ops.full(shape, NO_WORD, "int32"),
+        last=ops.full(shape, PAD_ID, "int32"),
         states=ops.repeat(ops.expand_dims(encoded.state, 1), beam_size, axis=1),
         limits=ops.cast(limits, "int32"),
         memory=encoded.memory,
     )
 
 
+@dispatch
 def likeliest_words(model, hidden, live, number):
     """The `number` likeliest words of each hypothesis: log-probabilities and words `[B, K, number]`, best first.
 
@@ -88,13 +90,13 @@ def likeliest_words(model, hidden, live, number):
     return best - ops.logsumexp(logits, axis=-1, keepdims=True), words
 
 
-def advance(model, end_id, step, beam, draw=None, likeliest=likeliest_words):
-    """The beam one word later; `likeliest` is how the best words are found."""
+def advance(model, end_id, step, beam, draw=None):
+    """The beam one word later."""
     hidden, states, _ = model.step(beam.last, beam.states, beam.memory)
     if draw is None:
         live = ~beam.finished & (beam.scores > IMPOSSIBLE)
         number = min(beam.scores.shape[1], model.target_vocabulary_size)
-        best, words = likeliest(model, hidden, live, number)  # [B, K, K]
+        best, words = likeliest_words(model, hidden, live, number)  # [B, K, K]
         parents, words, scores = best_continuations(best, words, beam)
     else:
         logits = ops.cast(model.scores(hidden), "float32")
@@ -106,7 +108,7 @@ def advance(model, end_id, step, beam, draw=None, likeliest=likeliest_words):
 
     finished = of_parents(ops.cast(beam.finished, "int32")) > 0
     place = ops.arange(ops.shape(beam.words)[2]) == step
-    words = ops.where(finished, NO_WORD, words)
+    words = ops.where(finished, PAD_ID, words)
     lengths = of_parents(beam.lengths) + ops.cast(~finished, "int32")
     return Beam(
         words=ops.where(place, ops.expand_dims(words, -1), of_parents(beam.words)),
@@ -158,14 +160,27 @@ def ranked(beam, length_penalty):
     return ops.take_along_axis(beam.words, ops.expand_dims(order, -1), 1), scores
 
 
-def search_in_halves(model, source, limits, beam_size, length_penalty, end_id, draw=None):
-    """Runs a search step by step; arguments and results are NumPy arrays, see `search`.
+@dispatch
+def search(model, source, limits, beam_size, length_penalty, end_id, draw=None):
+    """Translates a batch, one compiled call for each word.
 
-    Rows are filled up to powers of two and lengths to multiples, so that few shapes are compiled.
+    Rows are padded to powers of two and lengths to multiples, so that few shapes are compiled.
+
+    Args:
+        model: A `Translator`.
+        source: Word ids `[B, S]`, padded with -1.
+        limits: Words each translation may have, `[B]`.
+        beam_size: Hypotheses per sentence.
+        length_penalty: Scores are divided by the length to this power.
+        end_id: The id that ends a translation.
+        draw: A `Draw` to draw words by, or `None` for the best.
+
+    Returns:
+        NumPy arrays, best first: words `[B, K, L]` padded with -1, and scores `[B, K]`.
     """
     number, longest = len(source), int(limits.max(initial=1))
     filling, steps = (1 << max(number - 1, 0).bit_length()) - number, -(-longest // LENGTHS_OF) * LENGTHS_OF
-    source = np.pad(source, ((0, filling), (0, -source.shape[1] % LENGTHS_OF)), constant_values=NO_WORD)
+    source = np.pad(source, ((0, filling), (0, -source.shape[1] % LENGTHS_OF)), constant_values=PAD_ID)
     limits = np.pad(limits, (0, filling), constant_values=1)
     if draw is not None:
         draw = draw._replace(uniform=np.pad(draw.uniform, ((0, filling), (0, 0), (0, steps - longest))))
@@ -173,7 +188,7 @@ def search_in_halves(model, source, limits, beam_size, length_penalty, end_id, d
     encode = model.compiled_once("encode", lambda: compile_function(model, lambda ids: model.encode(ids, False)))
     one_step = model.compiled_once(key, lambda: compile_function(model, partial(advance, model, end_id)))
     beam = first_beam(encode(ops.convert_to_tensor(source)), limits, beam_size, steps, draw is not None)
-    words = np.full((len(source), beam_size, steps), NO_WORD, np.int32)
+    words = np.full((len(source), beam_size, steps), PAD_ID, np.int32)
     scores = np.full((len(source), beam_size), IMPOSSIBLE, np.float32)
     rows, drawn = np.arange(len(source)), [] if draw is None else [draw]
 
@@ -189,12 +204,12 @@ def search_in_halves(model, source, limits, beam_size, length_penalty, end_id, d
         if len(rows) > 1 and live.sum() <= len(rows) // 2:
             put(beam)
             kept = np.argsort(~live, kind="stable")[: len(rows) // 2]
-            beam, *drawn = _rows((beam, *drawn), kept)
+            beam, *drawn = _kept_rows((beam, *drawn), kept)
             rows = rows[kept]
     put(beam)
     return words[:number, :, :longest], scores[:number]
 
 
-def _rows(arrays, kept):
+def _kept_rows(arrays, kept):
     """Some rows of every array that has rows."""
     return keras.tree.map_structure(lambda part: ops.take(part, kept, axis=0) if len(part.shape) else part, arrays)

@@ -1,71 +1,63 @@
 """A feed-forward language model that also sees the sentence being translated."""
 
-from typing import Any
-
 import keras
 import numpy as np
 from keras import ops
 
-from keras_tying.backend import compile_function
-from keras_tying.ids import check_ids
+from keras_tying.backend.compilation import compile_function
+from keras_tying.ids import PAD_ID, check_ids
 from keras_tying.layers import SectionMeans, TiedEmbedding
 from keras_tying.losses import SequenceCrossEntropy
-from keras_tying.models.fused_output import FusedOutputModel
-
-ACTIVATIONS = ("tanh", "relu", "leaky_relu")
+from keras_tying.models.next_word_model import Example, NextWordModel, apply_layers
 
 
 @keras.saving.register_keras_serializable("keras_tying")
-class JointLanguageModel(FusedOutputModel):
+class JointLanguageModel(NextWordModel):
     """The next target word from the words before it and source words: NNLM, NNJM, NNJM-Global.
 
-    The vectors of the source window, of the target history (oldest first) and of the global source
-    context, side by side, are `x`; with `f` the activation, `h = f(W x + b)`, more such layers may
-    follow, and the scores are `U h + b'`. When tied, `U = L P`: `L` holds the target words' input
-    vectors and `P` is a projection to their width.
+    The vectors of the source window, of the target history (oldest first) and of the global source context, side by
+    side, are `x`; with hidden layers `f`, output embedding `U` and its bias `b`, the scores of all words are
+    `U f(x) + b`. When tied, `U` holds the target words' input vectors; a `Dense` layer without bias at
+    the end of the hidden layers projects to their width.
 
-    The global context is the mean of the whole source sentence's word vectors, or the means of its
-    sections, through a layer `f(G m + c)` of its own if `global_units` is given.
+    `keras_tying.zoo.nnlm`, `nnjm` and `nnjm_global` build the published models.
 
     Args:
-        target_vocabulary_size: Integer `V`.
-        source_vocabulary_size: Integer; 0 (default) for a model that sees no source.
-        window: Integer, source words around the affiliated one, itself counted: odd, or 0 (default)
-            for none, which leaves the NNLM.
+        embedding: Layer that embeds target words, for example `keras.layers.Embedding`; tied, a `TiedEmbedding`.
+        hidden_layers: List of layers, from the vectors side by side `[B, I]` to what the output embedding is multiplied
+            with, `[B, H]`.
         order: Integer `n`: the history has `n - 1` words. Defaults to 4.
-        embedding_size: Integer, width of word vectors. Defaults to 96.
-        hidden_units: Sizes of the hidden layers, one or more. Defaults to `(128,)`.
-        activation: `"tanh"` (default), `"relu"` or `"leaky_relu"` of slope 0.01.
-        tied: Boolean, whether the output embedding is the target words' input embedding, through a
-            projection without bias. Defaults to `False`, as published.
-        global_context: Boolean, whether the whole source sentence is an input. Defaults to `False`.
-        sections: Integer, sections of the sentence. Defaults to 1.
-        split: `"adaptive"` (default) or `"fixed"`: sections of the sentence, or of the sentence filled
-            up with its end to `sentence_length`.
-        sentence_length: Integer: sentences are filled up or cut to it. Defaults to 100.
-        stop_words: Integer: so many most frequent source words have no weight. Defaults to 0.
-        global_units: Optional integer, size of the layer of the global context's own.
-        trainable_embeddings: Boolean, `False` keeps input word vectors as they are, for example as
-            `bootstrap` set them. Defaults to `True`.
-        initializer_range: Every weight and bias is drawn from uniform(-range, range). Defaults to 0.05.
+        source_embedding: Layer that embeds source words; `None` (default) for a model that sees no source.
+        window: Integer, source words around the affiliated one, itself included: odd, or 0 (default)
+            for none, which leaves the NNLM.
+        global_context: Optional list of layers that make vectors `[B, C]` of the whole source sentence: a `SectionMeans`
+            and any layers after it.
+        sentence_length: Integer: with a global context, sentences are padded or cut to it. Defaults to 100.
+        output_embedding: `TiedEmbedding` that scores target words; `None` (default) ties: `embedding` scores them.
         **kwargs: `name`, `dtype`, `trainable`.
 
     Call arguments:
         inputs: Dictionary of word ids: `"history"` `[B, n - 1]`, with a window `"window"` `[B, window]`,
-            with global context `"sentence"` `[B, sentence_length]`, filled up with -1.
+            with a global context `"sentence"` `[B, sentence_length]`, padded with -1.
+        targets: Optional word ids `[B]`.
+        sample_weight: Optional weights `[B]` of the targets.
+        training: Boolean, whether dropout is active.
 
     Output shape:
-        Logits `[B, V]`.
+        Logits `[B, V]`; with targets `Losses`.
 
     Raises:
         ValueError: If arguments contradict each other.
 
     Example:
 
-    >>> import numpy as np, keras_tying as kt
-    >>> model = kt.models.JointLanguageModel(10_000, 10_000, window=7)
-    >>> model.count_params()  # 2 * 10,000 * 96 vectors, 960 * 128 + 128 and 10,000 * 128 + 10,000
-    3333008
+    >>> import keras, numpy as np, keras_tying as kt
+    >>> model = kt.models.JointLanguageModel(
+    ...     kt.layers.TiedEmbedding(10_000, 96),
+    ...     [keras.layers.Dense(128, "tanh"), keras.layers.Dense(96, use_bias=False)],
+    ...     source_embedding=keras.layers.Embedding(10_000, 96),
+    ...     window=7,
+    ... )
     >>> inputs = {"history": np.zeros((2, 3), "int32"), "window": np.zeros((2, 7), "int32")}
     >>> tuple(model(inputs).shape)
     (2, 10000)
@@ -76,163 +68,126 @@ class JointLanguageModel(FusedOutputModel):
         Machine Translation.
     """
 
-    source_embedding: Any
-    section_means: Any
-    global_layer: Any
-    projection: Any
-
     def __init__(
         self,
-        target_vocabulary_size,
-        source_vocabulary_size=0,
-        window=0,
+        embedding,
+        hidden_layers,
         order=4,
-        embedding_size=96,
-        hidden_units=(128,),
-        activation="tanh",
-        tied=False,
-        global_context=False,
-        sections=1,
-        split="adaptive",
+        source_embedding=None,
+        window=0,
+        global_context=None,
         sentence_length=100,
-        stop_words=0,
-        global_units=None,
-        trainable_embeddings=True,
-        initializer_range=0.05,
+        output_embedding=None,
         **kwargs,
     ):
-        super().__init__(initializer_range, **kwargs)
+        super().__init__(**{"dtype": embedding.dtype_policy, **kwargs})
         if window < 0 or (window and window % 2 == 0):
             raise ValueError(f"`window` must be odd, or 0 for no source window. Received: window={window}")
         if order < 2:
             raise ValueError(f"`order` must be at least 2: a history of one word. Received: order={order}")
-        if not hidden_units:
-            raise ValueError(f"`hidden_units` needs at least one size. Received: hidden_units={hidden_units!r}")
-        if activation not in ACTIVATIONS:
-            raise ValueError(f"`activation` must be one of {ACTIVATIONS}. Received: activation={activation!r}")
-        if bool(source_vocabulary_size) != bool(window or global_context):
+        if (source_embedding is None) == bool(window or global_context):
             raise ValueError(
-                "A model has source words if and only if it has a window or global context. Received: "
-                f"source_vocabulary_size={source_vocabulary_size}, window={window}, global_context={global_context}"
+                "A model has a source embedding if and only if it has a window or a global context. Received: "
+                f"source_embedding={source_embedding!r}, window={window}, global_context={global_context!r}"
             )
-        if not global_context and (sections != 1 or stop_words or global_units):
+        if global_context and not isinstance(global_context[0], SectionMeans):
             raise ValueError(
-                "`sections`, `stop_words` and `global_units` need `global_context=True`. Received: "
-                f"sections={sections}, stop_words={stop_words}, global_units={global_units}"
+                "`global_context` must be a list of layers that begins with a SectionMeans. "
+                f"Received: global_context={global_context!r}"
             )
-        self.target_vocabulary_size = target_vocabulary_size
-        self.source_vocabulary_size = source_vocabulary_size
-        self.window = window
+        if not isinstance(output_embedding or embedding, TiedEmbedding):
+            raise ValueError(
+                "The output embedding must be a TiedEmbedding: `output_embedding`, or `embedding` if that is None. "
+                f"Received: embedding={embedding!r}, output_embedding={output_embedding!r}"
+            )
         self.order = order
-        self.embedding_size = embedding_size
-        self.hidden_units = tuple(hidden_units)
-        self.activation = activation
-        self.tied = tied
-        self.global_context = global_context
-        self.sections = sections
-        self.split = split
+        self.window = window
         self.sentence_length = sentence_length
-        self.stop_words = stop_words
-        self.global_units = global_units
-        self.trainable_embeddings = trainable_embeddings
-
-        self.embedding = self._embedding(target_vocabulary_size, embedding_size, tied, "embedding")
-        self.embedding.trainable = trainable_embeddings
-        self.source_embedding = None
-        if source_vocabulary_size:
-            self.source_embedding = self._embedding(source_vocabulary_size, embedding_size, False, "source_embedding")
-            self.source_embedding.trainable = trainable_embeddings
-        self.section_means = self.global_layer = None
-        if global_context:
-            self.section_means = SectionMeans(
-                sections, split, stop_words, dtype=self.dtype_policy, name="section_means"
-            )
-        if global_units:
-            self.global_layer = self._dense(global_units, "global_layer")
-        self.hidden_layers = [self._dense(units, f"hidden_{i}") for i, units in enumerate(self.hidden_units)]
-        self.projection = None
-        if tied:
-            self.projection = self._dense(embedding_size, "projection", use_bias=False)
-            self.output_embedding = self.embedding
-        else:
-            self.output_embedding = self._embedding(
-                target_vocabulary_size, self.hidden_units[-1], True, "output_embedding"
+        self.embedding = embedding
+        self.source_embedding = source_embedding
+        self.global_context = list(global_context or [])
+        self.hidden_layers = list(hidden_layers)
+        self.output_embedding = output_embedding or embedding
+        if self.output_embedding.input_dim != self.target_vocabulary_size:
+            raise ValueError(
+                "Both embeddings of target words must have one vocabulary. Received: "
+                f"{embedding.input_dim} and {output_embedding.input_dim} words"
             )
         self.build()
 
-    def _embedding(self, size, width, scores_words, name):
-        """An embedding; of one that only looks words up, no gradient but that of the rows looked up is computed."""
-        initializer, bias_initializer = self._uniform(), self._uniform()  # two seeds, so that later ones stay theirs
-        common = {"embeddings_initializer": initializer, "dtype": self.dtype_policy, "name": name}
-        if scores_words:
-            return TiedEmbedding(size, width, bias_initializer=bias_initializer, **common)
-        return keras.layers.Embedding(size, width, **common)
+    @property
+    def target_vocabulary_size(self):
+        """Target word types `V`."""
+        return self.embedding.input_dim
 
-    def _dense(self, units, name, use_bias=True):
-        return keras.layers.Dense(
-            units,
-            use_bias=use_bias,
-            kernel_initializer=self._uniform(),
-            bias_initializer=self._uniform(),
-            dtype=self.dtype_policy,
-            name=name,
-        )
+    @property
+    def source_vocabulary_size(self):
+        """Source word types; 0 for a model that sees no source."""
+        return 0 if self.source_embedding is None else self.source_embedding.input_dim
+
+    @property
+    def embedding_size(self):
+        """Width of word vectors."""
+        return self.embedding.output_dim
+
+    @property
+    def tied(self):
+        """Whether the output embedding is the target words' input embedding."""
+        return self.output_embedding is self.embedding
 
     def build(self, input_shape=None):
         for embedding in filter(None, (self.embedding, self.source_embedding, self.output_embedding)):
-            embedding.build()
-        width = (self.window + self.order - 1) * self.embedding_size
-        if self.global_context:
-            context = self.sections * self.embedding_size
-            if self.global_layer is not None:
-                self.global_layer.build((None, context))
-            width += self.global_units or context
-        for layer in self.hidden_layers:
-            layer.build((None, width))
-            width = layer.units
-        if self.projection is not None:
-            self.projection.build((None, width))
+            if not embedding.built:
+                embedding.build()
+        lengths = {"history": self.order - 1}
+        lengths |= {"window": self.window} if self.window else {}
+        lengths |= {"sentence": self.sentence_length} if self.global_context else {}
+        hidden = self.hidden_states(
+            {name: keras.KerasTensor((None, length), dtype="int32") for name, length in lengths.items()}
+        )
+        if hidden.shape[-1] != self.output_embedding.output_dim:
+            raise ValueError(
+                "`hidden_layers` must end with the width of the output embedding, "
+                f"{self.output_embedding.output_dim}; add a Dense layer of that size. "
+                f"Received: a last layer of width {hidden.shape[-1]}"
+            )
         self.built = True
 
     # Computation
 
-    def call(self, inputs, training=None):
-        return self.outputs_of(self.hidden_states(inputs))
+    def call(self, inputs, targets=None, sample_weight=None, training=None):
+        if isinstance(inputs, Example):
+            inputs, targets, sample_weight = inputs
+        return self.outputs_of(self.hidden_states(inputs, training), targets, sample_weight, training)
 
-    def hidden_states(self, inputs):
+    def hidden_states(self, inputs, training=None):
         """Word ids to what the output embedding is multiplied with, `[B, H]`."""
-        hidden = ops.concatenate([*self._source_features(inputs), self._flat(self.embedding(inputs["history"]))], -1)
-        for layer in self.hidden_layers:
-            hidden = self._activate(layer(hidden))
-        return hidden if self.projection is None else self.projection(hidden)
+        source = self._source_features(inputs, training)
+        hidden = ops.concatenate([*source, self._side_by_side(self.embedding(inputs["history"]))], -1)
+        return apply_layers(self.hidden_layers, hidden, training=training)
 
-    def _source_features(self, inputs):
+    def _source_features(self, inputs, training):
         """Window and global context, each `[B, width]`, as far as the model has them."""
         if not self.global_context:
-            return [self._flat(self.source_embedding(inputs["window"]))] if self.window else []
+            return [self._side_by_side(self.source_embedding(inputs["window"]))] if self.window else []
         sentence = ops.cast(inputs["sentence"], "int32")
-        lengths = ops.sum(ops.cast(sentence >= 0, "int32"), axis=-1)
-        # Filled up with its last word, its end: what a fixed split averages in, and no other looks at.
+        lengths = ops.sum(ops.cast(sentence > PAD_ID, "int32"), axis=-1)
+        # Padded with its last word, its end: what a fixed split averages in, and no other looks at.
         end = ops.take_along_axis(sentence, ops.expand_dims(ops.maximum(lengths - 1, 0), -1), axis=-1)
-        sentence = ops.where(sentence >= 0, sentence, ops.maximum(end, 0))
+        sentence = ops.where(sentence > PAD_ID, sentence, ops.maximum(end, 0))
         if not self.window:
-            return [self._context(self.source_embedding(sentence), sentence, lengths)]
+            return [self._context(self.source_embedding(sentence), sentence, lengths, training)]
         # One lookup for both: its gradient is as large as the vocabulary.
         vectors = self.source_embedding(ops.concatenate([ops.cast(inputs["window"], "int32"), sentence], axis=-1))
         window, sentence_vectors = vectors[:, : self.window], vectors[:, self.window :]
-        return [self._flat(window), self._context(sentence_vectors, sentence, lengths)]
+        return [self._side_by_side(window), self._context(sentence_vectors, sentence, lengths, training)]
 
-    def _context(self, vectors, sentence, lengths):
-        context = self.section_means(vectors, sentence, lengths)
-        return context if self.global_layer is None else self._activate(self.global_layer(context))
+    def _context(self, vectors, sentence, lengths, training):
+        section_means, *layers = self.global_context
+        return apply_layers(layers, section_means(vectors, sentence, lengths), training=training)
 
-    def _flat(self, vectors):
+    def _side_by_side(self, vectors):
         return ops.reshape(vectors, (-1, vectors.shape[1] * vectors.shape[2]))
-
-    def _activate(self, values):
-        if self.activation == "leaky_relu":
-            return ops.leaky_relu(values, 0.01)
-        return ops.tanh(values) if self.activation == "tanh" else ops.relu(values)
 
     # Bootstrapping
 
@@ -292,27 +247,20 @@ class JointLanguageModel(FusedOutputModel):
         return ops.convert_to_numpy(score(inputs, ops.convert_to_tensor(targets)))
 
     def _score(self, inputs, targets):
-        hidden = self.hidden_states(inputs)
-        _, nll, _ = SequenceCrossEntropy().from_hidden(targets, hidden, self.output_layer, training=False)
+        hidden = self.hidden_states(inputs, training=False)
+        _, nll, _ = SequenceCrossEntropy().from_hidden(targets, hidden, self.output_projection, training=False)
         return -nll
 
     def get_config(self):
+        serialize = keras.saving.serialize_keras_object
         return {
             **super().get_config(),
-            "target_vocabulary_size": self.target_vocabulary_size,
-            "source_vocabulary_size": self.source_vocabulary_size,
-            "window": self.window,
+            "embedding": serialize(self.embedding),
+            "hidden_layers": serialize(list(self.hidden_layers)),
             "order": self.order,
-            "embedding_size": self.embedding_size,
-            "hidden_units": self.hidden_units,
-            "activation": self.activation,
-            "tied": self.tied,
-            "global_context": self.global_context,
-            "sections": self.sections,
-            "split": self.split,
+            "source_embedding": serialize(self.source_embedding),
+            "window": self.window,
+            "global_context": serialize(list(self.global_context)),
             "sentence_length": self.sentence_length,
-            "stop_words": self.stop_words,
-            "global_units": self.global_units,
-            "trainable_embeddings": self.trainable_embeddings,
-            "initializer_range": self.initializer_range,
+            "output_embedding": None if self.tied else serialize(self.output_embedding),
         }

@@ -1,206 +1,172 @@
-"""A recurrent language model whose output embedding may be its input embedding."""
+"""A language model whose output embedding may be its input embedding."""
 
 from functools import partial
 
 import keras
 from keras import ops
 
-from keras_tying.backend import compile_function
+from keras_tying.backend.compilation import compile_function
+from keras_tying.backend.replicas import part_of, scope_of
 from keras_tying.ids import check_ids
 from keras_tying.layers import CarriedState, TiedEmbedding, WordDropout
 from keras_tying.losses import SequenceCrossEntropy
-from keras_tying.models.fused_output import FusedOutputModel
-from keras_tying.models.recurrent_stack import dropout_layers, recurrent_layers
+from keras_tying.models.next_word_model import Example, NextWordModel, arguments_of
 from keras_tying.models.sampling import generate_words
-from keras_tying.models.variational_dropout import VariationalDropout, as_dropout
-from keras_tying.replicas import part_of, scope_of
+
+POSITION_WISE = (
+    WordDropout,
+    keras.layers.Activation,
+    keras.layers.Dense,
+    keras.layers.Dropout,
+    keras.layers.LayerNormalization,
+    keras.layers.RMSNormalization,
+)
+"""Layers without a state that treat each word alone."""
 
 
 @keras.saving.register_keras_serializable("keras_tying")
-class LanguageModel(FusedOutputModel):
-    """Word-level language model: embedding, recurrent layers, optional projection, output embedding.
+class LanguageModel(NextWordModel):
+    """Word-level language model: embedding, any layers, output embedding.
 
-    With input word `c`, embeddings `S` (or `U` and `V` when untied), the recurrent stack's output `h2` and
-    the optional projection `P`, the scores of all words are `h3 = V P h2 + b`, `V = U = S` when tied.
+    With input words `c`, the input embedding `U`, the hidden layers `f` and the output embedding `V`, the scores of all
+    words are `V f(U c) + b`. When tied, `V = U`. A projection before the output embedding is a `Dense` layer at the end
+    of the hidden layers.
 
-    Trained on windows `[B, T]` of a text cut into `B` rows, it carries its recurrent state from one
-    window to the next once `carry_state(B)` was called. Compiled with a `SequenceCrossEntropy`, one of which
-    stands in where no loss is given, training goes from hidden states straight to the loss; `predict` gives logits.
+    The hidden layers are applied in order. A layer with a recurrent state (`state_size`) receives `initial_state` and
+    returns its new states: the LSTM, GRU and RNN layers of Keras, and those of `keras_tying.layers`. Other
+    layers map `[B, T, I]` to `[B, T, O]` and must not look at later words: `Dense`, `Conv1D(padding="causal")`,
+    a causal Transformer block. A layer whose `call` has an argument `training` receives it, and one whose
+    `call` has an argument `ids`, as `WordDropout` has, receives the word ids.
+
+    Trained on windows `[B, T]` of a text cut into `B` rows, the model carries its recurrent states from one
+    window to the next once `carry_state(B)` was called. `keras_tying.zoo` builds published models.
 
     Args:
-        vocabulary_size: Integer `V`.
-        units: Integer `H`, the size of embeddings and recurrent layers.
-        num_layers: Integer, recurrent layers. Defaults to 2.
-        tied: Boolean, whether input and output embeddings are one variable. Defaults to `True`.
-        projection: Boolean, whether the matrix `P` `[H, H]`, without bias and activation, stands before
-            the output embedding. Defaults to `False`.
-        projection_bias: Boolean, whether the projection has a bias after all. Defaults to `False`.
-        projection_regularizer: Regularizer of `P`, for example `ProjectionRegularizer`.
-        dropout: Float in [0, 1): on the input of each recurrent layer and on the output of the last, drawn
-            anew at every step, never on the recurrence; or a `VariationalDropout`, whose masks hold for
-            a window. Defaults to 0.
-        initializer_range: Every weight and bias is drawn from uniform(-range, range). Defaults to 0.1.
-        lstm_bias_initializer: Initializer of the recurrent layers' biases, if not that one; transform gates of
-            recurrent highway layers begin with a bias of -2.
-        logit_soft_cap: Optional cap on the scores.
-        output_bias: Boolean, whether words have a bias in their scores. Defaults to `True`.
-        embeddings_constraint: Optional constraint of the (input) embedding, for example `UnitNorm(axis=1)`.
-        recurrence_depth: Optional integer: recurrent highway layers that deep stand in place of LSTM layers.
-        default_loss: The `SequenceCrossEntropy` that stands in where `compile` is given no loss, for
-            example an `AugmentedLoss`. Default: a plain one.
+        embedding: The `TiedEmbedding` of the words. Its reverse role scores the next word.
+        hidden_layers: List of layers, from embedded words `[B, T, H]` to what the output embedding is multiplied
+            with, `[B, T, H]`. Recurrent layers need `return_sequences=True` and `return_state=True`.
         **kwargs: `name`, `dtype`, `trainable`.
 
     Call arguments:
         inputs: Word ids `[B, T]`.
-        states: Optional list of states `[B, H]`: hidden and cell of each LSTM layer, or one of each
-            recurrent highway layer.
-            Default: the carried state while `fit` or `evaluate` runs, if there is one, else zeros.
+        targets: Optional word ids `[B, T]`: the word that follows each input.
+        sample_weight: Optional weights of the targets, which broadcast to `[B, T]`.
+        states: Optional list of states `[B, H]`, in the order of the layers. Default: zeros.
         training: Boolean, whether dropout is active.
-        return_states: Boolean, whether to return `(logits, states)`.
+        return_states: Boolean, whether to return `(outputs, states)`.
 
     Output shape:
-        Logits `[B, T, V]`.
+        Logits `[B, T, V]`; with targets `Losses`.
+
+    Raises:
+        ValueError: If a recurrent layer does not return sequences and states, or the last layer does not have the
+            width of the embedding.
 
     Example:
 
-    >>> import numpy as np, keras_tying as kt
-    >>> model = kt.models.LanguageModel(10_000, 200, tied=True)
-    >>> model.count_params()
-    2651600
-    >>> tuple(model(np.zeros((1, 7), "int32")).shape)
-    (1, 7, 10000)
+    >>> import keras, numpy as np, keras_tying as kt
+    >>> arguments = {"return_sequences": True, "return_state": True}
+    >>> model = kt.models.LanguageModel(
+    ...     kt.layers.TiedEmbedding(10_000, 200),
+    ...     [kt.layers.LSTM(200, **arguments), keras.layers.GRU(200, **arguments), keras.layers.Dense(200)],
+    ... )
+    >>> words, next_words = np.array([[3, 1, 4]]), np.array([[1, 4, 1]])
+    >>> tuple(model(words).shape)
+    (1, 3, 10000)
+    >>> tuple(model(words, targets=next_words).token_losses.shape)
+    (1, 3)
 
     Reference:
-        Press and Wolf, Using the Output Embedding to Improve Language Models, section 3; Zaremba,
-        Sutskever and Vinyals, Recurrent Neural Network Regularization.
+        Press and Wolf, Using the Output Embedding to Improve Language Models, section 3.
     """
 
-    def __init__(
-        self,
-        vocabulary_size,
-        units,
-        num_layers=2,
-        tied=True,
-        projection=False,
-        projection_bias=False,
-        projection_regularizer=None,
-        dropout=0.0,
-        initializer_range=0.1,
-        lstm_bias_initializer=None,
-        logit_soft_cap=None,
-        output_bias=True,
-        embeddings_constraint=None,
-        recurrence_depth=None,
-        default_loss=None,
-        **kwargs,
-    ):
-        super().__init__(initializer_range, default_loss, **kwargs)
-        if projection_regularizer is not None and not projection:
-            raise ValueError(
-                "`projection_regularizer` needs `projection=True`. "
-                f"Received: projection_regularizer={projection_regularizer!r}, projection={projection}"
-            )
-        self.vocabulary_size = vocabulary_size
-        self.units = units
-        self.num_layers = num_layers
-        self.tied = tied
-        self.has_projection = projection
-        self.projection_bias = projection_bias
-        self.projection_regularizer = keras.regularizers.get(projection_regularizer)
-        self.dropout = as_dropout(dropout)
-        self.lstm_bias_initializer = keras.initializers.get(lstm_bias_initializer)
-        self.logit_soft_cap = logit_soft_cap
-        self.output_bias = output_bias
-        self.embeddings_constraint = keras.constraints.get(embeddings_constraint)
-        self.recurrence_depth = recurrence_depth
-
-        self.embedding = TiedEmbedding(
-            vocabulary_size,
-            units,
-            tie_weights=tied,
-            use_bias=output_bias,
-            embeddings_constraint=self.embeddings_constraint,
-            embeddings_initializer=self._uniform(),
-            bias_initializer=self._uniform(),
-            logit_soft_cap=logit_soft_cap,
-            dtype=self.dtype_policy,
-            name="embedding",
-        )
-        self.word_dropout = None
-        if self._variational:
-            self.word_dropout = WordDropout(
-                vocabulary_size, self.dropout.words, dtype=self.dtype_policy, name="word_dropout"
-            )
-        self.dropouts = dropout_layers(self.dropout, num_layers, self.dtype_policy)
-        self.recurrent = recurrent_layers(
-            units,
-            num_layers,
-            recurrence_depth,
-            self.dropout,
-            self._uniform,
-            self.lstm_bias_initializer,
-            self.dtype_policy,
-        )
-        self.projection = None
-        if projection:
-            self.projection = keras.layers.Dense(
-                units,
-                use_bias=projection_bias,
-                kernel_initializer=self._uniform(),
-                bias_initializer=self._uniform(),
-                kernel_regularizer=self.projection_regularizer,
-                dtype=self.dtype_policy,
-                name="projection",
-            )
-        self.carried = CarriedState(
-            [width for layer in self.recurrent for width in layer.state_size], name="carried_state"
-        )
+    def __init__(self, embedding, hidden_layers, **kwargs):
+        if not isinstance(embedding, TiedEmbedding):
+            raise ValueError(f"`embedding` must be a TiedEmbedding. Received: embedding={embedding!r}")
+        super().__init__(**{"dtype": embedding.dtype_policy, **kwargs})
+        self.embedding = embedding
+        self.hidden_layers = list(hidden_layers)
+        for layer in self.recurrent_layers:
+            _check_returns_states(layer)
+        widths = [width for layer in self.recurrent_layers for width in keras.tree.flatten(layer.state_size)]
+        self.carried = CarriedState(widths, name="carried_state")
         self.build((None, None))
 
     @property
-    def _variational(self):
-        return isinstance(self.dropout, VariationalDropout)
+    def vocabulary_size(self):
+        """Word types `V`."""
+        return self.embedding.input_dim
+
+    @property
+    def hidden_size(self):
+        """Width `H` of the embedding and of what it is multiplied with."""
+        return self.embedding.output_dim
+
+    @property
+    def tied(self):
+        """Whether input and output embeddings are one variable."""
+        return self.embedding.tie_weights
 
     @property
     def output_embedding(self):
         """The layer that scores words: the one that embeds them."""
         return self.embedding
 
+    @property
+    def recurrent_layers(self):
+        """The hidden layers that have a state."""
+        return [layer for layer in self.hidden_layers if _is_recurrent(layer)]
+
+    @property
+    def reads_word_by_word(self):
+        """Whether the states hold all that the model knows of the words so far.
+
+        It is so if each hidden layer has a state or treats every word alone. A model with other layers, such as
+        convolutions or attention, must read the words again to continue a text.
+        """
+        return all(_is_recurrent(layer) or isinstance(layer, POSITION_WISE) for layer in self.hidden_layers)
+
     def build(self, input_shape=None):
         self.embedding.build()
-        for layer in self.recurrent:
-            layer.build((None, None, self.units))
-        if self.projection is not None:
-            self.projection.build((None, None, self.units))
+        hidden, _ = self.hidden_states(keras.KerasTensor((None, None), dtype="int32"))
+        if hidden.shape[-1] != self.hidden_size:
+            raise ValueError(
+                f"`hidden_layers` must end with the width of the embedding, {self.hidden_size}; add a Dense layer of "
+                f"that size. Received: a last layer of width {hidden.shape[-1]}"
+            )
         self.built = True
 
     # Computation
 
-    def call(self, inputs, states=None, training=None, return_states=False):
-        carrying = self._steps_running and states is None and self.carried.batch_size is not None
+    def call(self, inputs, targets=None, sample_weight=None, states=None, training=None, return_states=False):
+        carrying = False
+        if isinstance(inputs, Example):
+            inputs, targets, sample_weight = inputs
+            carrying = self.carried.batch_size is not None
         if carrying:
-            inputs, states = self._in_carried_rows(inputs), self.carried.values
-        hidden, states = self.hidden_states(inputs, states, training)
-        if carrying:
-            self.carried.update(states)
-        outputs = self.outputs_of(hidden)
+            hidden, states = self._next_window(inputs, training)
+        else:
+            hidden, states = self.hidden_states(inputs, states, training)
+        outputs = self.outputs_of(hidden, targets, sample_weight, training)
         return (outputs, states) if return_states else outputs
 
     def hidden_states(self, inputs, states=None, training=None):
         """Word ids `[B, T]` to what the output embedding is multiplied with, `[B, T, H]`, and states."""
-        hidden = self.embedding(inputs)
-        if self.word_dropout is not None:
-            hidden = self.word_dropout(hidden, inputs, training=training)
+        hidden, new_states = self.embedding(inputs), []
         remaining = None if states is None else iter(states)
-        new_states = []
-        for dropout, layer in zip(self.dropouts, self.recurrent, strict=False):
-            initial = None
+        for layer in self.hidden_layers:
+            arguments = arguments_of(layer, ids=inputs, training=training)
+            if not _is_recurrent(layer):
+                hidden = layer(hidden, **arguments)
+                continue
             if remaining is not None:
-                initial = [ops.convert_to_tensor(next(remaining), hidden.dtype) for _ in layer.state_size]
-            hidden, *layer_states = layer(dropout(hidden, training=training), initial_state=initial, training=training)
-            new_states += layer_states
-        hidden = self.dropouts[-1](hidden, training=training)
-        return (hidden if self.projection is None else self.projection(hidden)), new_states
+                initial = [
+                    ops.convert_to_tensor(next(remaining), hidden.dtype) for _ in keras.tree.flatten(layer.state_size)
+                ]
+                arguments["initial_state"] = _like_state_size(layer, initial)
+            hidden, *layer_states = layer(hidden, **arguments)
+            new_states += keras.tree.flatten(layer_states)
+        return hidden, new_states
 
     def embedding_matrices(self):
         """The embeddings `[V, H]` by role: `input` and `output`, or `tied`."""
@@ -227,12 +193,15 @@ class LanguageModel(FusedOutputModel):
         """Forgets the carried state, as at the start of a text."""
         self.carried.reset()
 
-    def _in_carried_rows(self, inputs):
-        """`inputs` with the number of rows the state is allocated for, known when compiling."""
+    def _next_window(self, inputs, training):
+        """`hidden_states` of the window that follows the last one, whose states are kept for the next."""
         rows, (batch, steps) = self.carried.batch_size, inputs.shape
         if batch not in (None, rows):
             raise ValueError(f"The carried state has {rows} rows. Received: a batch of {batch}.")
-        return ops.reshape(inputs, (rows, -1 if steps is None else steps))
+        inputs = ops.reshape(inputs, (rows, -1 if steps is None else steps))  # rows that are known when compiling
+        hidden, states = self.hidden_states(inputs, self.carried.values, training)
+        self.carried.update(states)
+        return hidden, states
 
     # Inference
 
@@ -254,7 +223,7 @@ class LanguageModel(FusedOutputModel):
 
     def _score(self, inputs, targets, states, training):
         hidden, states = self.hidden_states(inputs, states, training)
-        _, nll, _ = SequenceCrossEntropy().from_hidden(targets, hidden, self.output_layer, training=False)
+        _, nll, _ = SequenceCrossEntropy().from_hidden(targets, hidden, self.output_projection, training=False)
         return -nll, states
 
     def zero_states(self, batch_size):
@@ -278,8 +247,11 @@ class LanguageModel(FusedOutputModel):
     def generate(self, prefix, length, temperature=1.0, top_k=None, top_p=None, seed=None):
         """Continues texts.
 
+        A model whose states hold all it knows of the text (see `reads_word_by_word`) reads each new word once. Any
+        other, such as a model without recurrent layers, reads all words so far again for each new word.
+
         Args:
-            prefix: Word ids `[B, T]`, at least one a row.
+            prefix: Word ids `[B, T]`, at least one per row.
             length: Integer, words to add.
             temperature: Scores are divided by it; 0 takes the likeliest word each time.
             top_k: Optional integer: only the `top_k` likeliest words may follow.
@@ -294,19 +266,26 @@ class LanguageModel(FusedOutputModel):
     def get_config(self):
         return {
             **super().get_config(),
-            "vocabulary_size": self.vocabulary_size,
-            "units": self.units,
-            "num_layers": self.num_layers,
-            "tied": self.tied,
-            "projection": self.has_projection,
-            "projection_bias": self.projection_bias,
-            "projection_regularizer": keras.regularizers.serialize(self.projection_regularizer),
-            "dropout": self.dropout.get_config() if self._variational else self.dropout,
-            "initializer_range": self.initializer_range,
-            "lstm_bias_initializer": keras.initializers.serialize(self.lstm_bias_initializer),
-            "logit_soft_cap": self.logit_soft_cap,
-            "output_bias": self.output_bias,
-            "embeddings_constraint": keras.constraints.serialize(self.embeddings_constraint),
-            "recurrence_depth": self.recurrence_depth,
-            "default_loss": keras.losses.serialize(self.default_loss),
+            "embedding": keras.saving.serialize_keras_object(self.embedding),
+            "hidden_layers": keras.saving.serialize_keras_object(list(self.hidden_layers)),
         }
+
+
+def _is_recurrent(layer):
+    return getattr(layer, "state_size", None) is not None
+
+
+def _check_returns_states(layer):
+    settings = {name: getattr(layer, name, True) for name in ("return_sequences", "return_state")}
+    if not all(settings.values()):
+        raise ValueError(
+            "A recurrent layer of a language model needs return_sequences=True and return_state=True. Received: "
+            f"{type(layer).__name__} {layer.name!r} with "
+            + ", ".join(f"{name}={value}" for name, value in settings.items())
+        )
+
+
+def _like_state_size(layer, states):
+    """A flat list of states in the layer's own nesting, such as that of stacked cells."""
+    size = layer.state_size
+    return keras.tree.pack_sequence_as(size, states) if isinstance(size, (list, tuple)) else states

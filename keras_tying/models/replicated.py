@@ -1,8 +1,16 @@
-"""Models that several replicas train together, where the backend has replicas."""
+"""Models that several replicas train together, on backends with replicas."""
 
 import keras
 
-if keras.backend.backend() == "tensorflow":
-    from keras_tying.models.replicated_tensorflow import ReplicatedModel
-else:
-    ReplicatedModel = keras.Model  # type: ignore[misc]  # the name stands for one of two classes
+from keras_tying.backend import dispatch
+
+
+@dispatch
+class ReplicatedModel(keras.Model):
+    """A model that `fit` and `evaluate` run on all of its replicas. This portable class has one replica."""
+
+    def compile_from_config(self, config):
+        # Keras does not compile a loaded model that has its own `compile`.
+        self.compile(**keras.saving.deserialize_keras_object(config))
+        if self.optimizer is not None:
+            self.optimizer.build(self.trainable_variables)

@@ -1,10 +1,12 @@
 """Choosing the next word from scores."""
 
+from functools import partial
+
 import keras
 import numpy as np
 from keras import ops
 
-from keras_tying.backend import compile_function
+from keras_tying.backend.compilation import compile_function
 from keras_tying.ids import check_ids
 
 EXCLUDED = -1e9
@@ -44,7 +46,7 @@ def candidate_scores(scores, temperature, top_k=None, top_p=None):
 
 
 def generate_words(model, prefix, length, temperature=1.0, top_k=None, top_p=None, seed=None):
-    """`LanguageModel.generate`: reads `prefix` `[B, T]`, then draws `length` words a row."""
+    """`LanguageModel.generate`: reads `prefix` `[B, T]`, then draws `length` words per row."""
     check_options(temperature, top_k, top_p)
     prefix = np.asarray(prefix)
     if prefix.ndim != 2 or prefix.shape[1] == 0:
@@ -59,19 +61,34 @@ def generate_words(model, prefix, length, temperature=1.0, top_k=None, top_p=Non
             np.float32(1.0 if top_p is None else top_p),
         ]
 
-    def next_scores(words, states, *options):
-        hidden, states = model.hidden_states(words, states, training=False)
-        return candidate_scores(model.embedding(hidden[:, -1], reverse=True), *options), states
-
-    name = "limited next_scores" if limited else "next_scores"
-    step = model.compiled_once(name, lambda: compile_function(model, next_scores))
+    next_scores = _scores_by_state if model.reads_word_by_word else _scores_of_whole_text
+    name = f"{next_scores.__name__}, {'limited' if limited else 'free'}"
+    step = model.compiled_once(name, lambda: compile_function(model, partial(next_scores, model)))
     seeds = keras.random.SeedGenerator(seed)
-    words, states, written = prefix, model.zero_states(len(prefix)), []
-    for _ in range(length):
-        scores, states = step(ops.convert_to_tensor(words, "int32"), states, *map(ops.convert_to_tensor, options))
+    words, written = ops.convert_to_tensor(prefix, "int32"), []
+    read = model.zero_states(len(prefix))
+    if not model.reads_word_by_word:
+        read = ops.pad(words, [[0, 0], [0, length]])  # of one length throughout, so that one function is compiled
+    for i in range(length):
+        place = ops.convert_to_tensor(prefix.shape[1] + i, "int32")
+        scores, read = step(words, read, place, *map(ops.convert_to_tensor, options))
         words = ops.cast(keras.random.categorical(scores, 1, seed=seeds), "int32")
         written.append(ops.convert_to_numpy(words))
     return np.concatenate(written, axis=1) if written else np.zeros((len(prefix), 0), "int32")
+
+
+def _scores_by_state(model, words, states, place, *options):
+    """Scores `[B, V]` of what follows `words`, read from `states`; and the states after them."""
+    hidden, states = model.hidden_states(words, states, training=False)
+    return candidate_scores(model.scores(hidden[:, -1]), *options), states
+
+
+def _scores_of_whole_text(model, words, text, place, *options):
+    """Scores `[B, V]` of the word at `place`; and the text `[B, L]` with `words` before that place."""
+    length = words.shape[1]
+    text = ops.slice_update(text, (0, place - length), words)
+    hidden, _ = model.hidden_states(text, training=False)  # what stands behind `place` does not reach it
+    return candidate_scores(model.scores(ops.take(hidden, place - 1, axis=1)), *options), text
 
 
 def check_options(temperature, top_k, top_p):

@@ -1,18 +1,35 @@
 """Skip-gram with negative sampling, untied or tied."""
 
+from typing import Any, NamedTuple
+
 import keras
 from keras import ops
 
-from keras_tying.layers import TiedEmbedding
+from keras_tying.backend import dispatch
+from keras_tying.backend.replicas import sum_over_replicas
 from keras_tying.models.replicated import ReplicatedModel
-from keras_tying.replicas import sum_over_replicas
 
-if keras.backend.backend() == "tensorflow":
-    from keras_tying.models.skip_gram_tensorflow import can_update_rows, row_train_step
-else:
 
-    def can_update_rows(model: keras.Model) -> bool:
-        return False
+@dispatch
+def train_step(model, *arguments):
+    """A step of training on a batch: the step of Keras, with its arguments."""
+    return ReplicatedModel.train_step(model, *arguments)
+
+
+class PairLosses(NamedTuple):
+    """What a skip-gram model computes for a batch with negatives; the words and weights are those of `targets`.
+
+    Attributes:
+        loss: The sum over pairs, a scalar.
+        words: Contexts and negatives `[R, O]`.
+        met: How often each word was met beside each centre as a context, `[R, S, O]`.
+        weights: How often in all, as a context or as a negative, `[R, S, O]`.
+    """
+
+    loss: Any
+    words: Any
+    met: Any
+    weights: Any
 
 
 @keras.saving.register_keras_serializable("keras_tying")
@@ -36,65 +53,91 @@ class SkipGram(ReplicatedModel):
     any other optimizer or backend computes the gradient of the whole matrices.
 
     Args:
-        vocabulary_size: Integer `V`.
-        units: Integer `H`, the size of the embeddings.
-        tied: Boolean, whether input and output embeddings are one variable. Defaults to `False`.
-        negatives: Integer `k`, negatives a pair. Defaults to 5.
+        embedding: Layer of the input embedding `[V, H]`, for example a `TiedEmbedding` without bias.
+        context_embedding: Layer of the output embedding `[V, H]`; `None` (default) ties: `embedding` has both roles.
+        negatives: Integer `k`, negatives per pair. Defaults to 5.
         **kwargs: `name`, `dtype`, `trainable`.
 
     Call arguments:
-        inputs: Dictionary as `keras_tying.data.SkipGramBatches` gives: `centres` `[R, S]`,
-            `contexts` `[R, C]`, and for training `negatives` `[R, N]` and `pairs` `[R, S, C]`.
+        inputs: Dictionary as `keras_tying.data.SkipGramBatches` gives: `centres` `[R, S]` and
+            `contexts` `[R, C]`; for training also `negatives` `[R, N]` and `pairs` `[R, S, C]`.
 
     Output shape:
-        Scores `v . u` of the contexts, `[R, S, C]`.
+        Scores `v . u` of the contexts, `[R, S, C]`; with negatives and pairs `PairLosses`. `predict` gives scores of
+        both kinds of batches.
 
     Attributes:
         input_updates: How many pairs have updated each word in the role of the centre, `[V]`.
         output_updates: How many pairs have updated each word as context or negative, `[V]`.
 
+    Raises:
+        ValueError: If `negatives` is below 1, or the embeddings differ in size.
+
     Example:
 
     >>> import keras, numpy as np, keras_tying as kt
-    >>> model = kt.models.SkipGram(1000, 50, tied=True)
+    >>> model = kt.models.SkipGram(kt.layers.TiedEmbedding(1000, 50, use_bias=False))
     >>> model.compile(keras.optimizers.SGD(0.025))
-    >>> centres, contexts = np.array([3, 14]), np.array([15, 92])
-    >>> pairs = {"centres": centres.reshape(2, 1), "contexts": contexts.reshape(2, 1)}
-    >>> tuple(model(pairs).shape)
+    >>> batch = {"centres": np.array([[3], [14]]), "contexts": np.array([[15], [92]])}
+    >>> tuple(model(batch).shape)
     (2, 1, 1)
+    >>> batch |= {"negatives": np.array([[6, 5], [3, 5]]), "pairs": np.ones((2, 1, 1), bool)}
+    >>> float(model(batch).loss) > 0
+    True
 
     Reference:
         Mikolov et al., Distributed Representations of Words and Phrases and their Compositionality,
         equation 4; Press and Wolf, Using the Output Embedding to Improve Language Models, section 4.1.
     """
 
-    def __init__(self, vocabulary_size, units, tied=False, negatives=5, **kwargs):
-        super().__init__(**kwargs)
-        for name, value in (("vocabulary_size", vocabulary_size), ("units", units), ("negatives", negatives)):
-            if value < 1:
-                raise ValueError(f"`{name}` must be at least 1. Received: {name}={value}")
-        self.vocabulary_size = vocabulary_size
-        self.units = units
-        self.tied = tied
+    def __init__(self, embedding, context_embedding=None, negatives=5, **kwargs):
+        super().__init__(**{"dtype": embedding.dtype_policy, **kwargs})
+        if negatives < 1:
+            raise ValueError(f"`negatives` must be at least 1. Received: negatives={negatives}")
+        self.embedding = embedding
+        self.context_embedding = context_embedding or embedding
+        sizes = [(layer.input_dim, layer.output_dim) for layer in (self.embedding, self.context_embedding)]
+        if sizes[0] != sizes[1]:
+            raise ValueError(f"Both embeddings must have one size. Received: {sizes[0]} and {sizes[1]}")
         self.negatives = negatives
-        self.embedding = self._embedding(keras.initializers.RandomUniform(-0.5 / units, 0.5 / units), "embedding")
-        self.context_embedding = self.embedding if tied else self._embedding("zeros", "context_embedding")
         self.pair_loss = keras.metrics.Mean(name="pair_loss")
         self.build()
 
-    def _embedding(self, initializer, name):
-        return TiedEmbedding(
-            self.vocabulary_size,
-            self.units,
-            use_bias=False,
-            embeddings_initializer=initializer,
-            dtype=self.dtype_policy,
-            name=name,
-        )
+    def compile(self, optimizer="rmsprop", loss="auto", *args, **kwargs):
+        """Configures training; arguments are those of `keras.Model.compile`.
+
+        Args:
+            optimizer: An optimizer or its name.
+            loss: `"auto"` (default), the loss of negative sampling that `call` computes.
+            *args: Further arguments.
+            **kwargs: Further arguments.
+
+        Raises:
+            ValueError: If another loss is asked for.
+        """
+        if loss not in ("auto", None):
+            raise ValueError(f'SkipGram computes its own loss: use loss="auto". Received: loss={loss!r}')
+        super().compile(optimizer, None, *args, **kwargs)
+
+    @property
+    def vocabulary_size(self):
+        """Word types `V`."""
+        return self.embedding.input_dim
+
+    @property
+    def hidden_size(self):
+        """Width `H` of the embeddings."""
+        return self.embedding.output_dim
+
+    @property
+    def tied(self):
+        """Whether input and output embeddings are one variable."""
+        return self.context_embedding is self.embedding
 
     def build(self, input_shape=None):
-        self.embedding.build()
-        self.context_embedding.build()
+        for embedding in (self.embedding, self.context_embedding):
+            if not embedding.built:
+                embedding.build()
         counts = {"shape": (self.vocabulary_size,), "initializer": "zeros", "trainable": False, "dtype": "float32"}
         counts["aggregation"] = "only_first_replica"
         self.input_updates = self.add_weight(name="input_updates", **counts)
@@ -104,7 +147,11 @@ class SkipGram(ReplicatedModel):
     # Computation
 
     def call(self, inputs):
-        return self.scores(inputs["centres"], inputs["contexts"])
+        if "negatives" not in inputs or "pairs" not in inputs:
+            return self.scores(inputs["centres"], inputs["contexts"])
+        words, met, weights = self.targets(inputs)
+        scores = ops.cast(self.scores(inputs["centres"], words), "float32")
+        return PairLosses(ops.sum(weights * ops.softplus(scores) - met * scores), words, met, weights)
 
     def scores(self, centres, others):
         """Scores `v . u` of words `[R, O]` beside centres `[R, S]`, `[R, S, O]`."""
@@ -133,18 +180,23 @@ class SkipGram(ReplicatedModel):
     # Training
 
     def train_step(self, *arguments):
-        if can_update_rows(self):
-            return row_train_step(self, *arguments)
-        return super().train_step(*arguments)
+        return train_step(self, *arguments)
+
+    def predict_step(self, *arguments):
+        *state, data = arguments
+        inputs, _, _ = keras.utils.unpack_x_y_sample_weight(data)
+        return super().predict_step(*state, ({name: inputs[name] for name in ("centres", "contexts")},))
 
     def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
-        words, met, weights = self.targets(x)
-        scores = ops.cast(self.scores(x["centres"], words), "float32")
-        loss = ops.sum(weights * ops.softplus(scores) - met * scores)
-        self.update_metrics(loss, met)
+        if not isinstance(y_pred, PairLosses):
+            raise ValueError(f"Training and evaluation need `negatives` and `pairs`. Received: {sorted(x)}")
         if training:
-            self.count_updates(x["centres"], words, met, weights)
-        return loss
+            self.count_updates(x["centres"], y_pred.words, y_pred.met, y_pred.weights)
+        return y_pred.loss
+
+    def compute_metrics(self, x, y, y_pred, sample_weight=None):
+        self.update_metrics(y_pred.loss, y_pred.met)
+        return super().compute_metrics(x, y, y_pred, sample_weight)
 
     def update_metrics(self, loss, met):
         """Adds a batch's loss to the mean loss of a pair."""
@@ -163,10 +215,14 @@ class SkipGram(ReplicatedModel):
         self.output_updates.assign_add(outputs)
 
     def get_config(self):
+        serialize = keras.saving.serialize_keras_object
         return {
             **super().get_config(),
-            "vocabulary_size": self.vocabulary_size,
-            "units": self.units,
-            "tied": self.tied,
+            "embedding": serialize(self.embedding),
+            "context_embedding": None if self.tied else serialize(self.context_embedding),
             "negatives": self.negatives,
         }
+
+    @classmethod
+    def from_config(cls, config, custom_objects=None):
+        return cls(**keras.saving.deserialize_keras_object(config, custom_objects))

@@ -3,18 +3,16 @@
 from typing import Any, NamedTuple
 
 import keras
+import numpy as np
 from keras import ops
 
-from keras_tying.backend import compile_function
-from keras_tying.ids import check_ids
+from keras_tying.backend.compilation import compile_function
+from keras_tying.ids import PAD_ID, check_ids
 from keras_tying.layers import GRU, ConditionalGRU, TiedEmbedding
 from keras_tying.losses import SequenceCrossEntropy
-from keras_tying.models import translating
-from keras_tying.models.fused_output import FusedOutputModel
-
-TYINGS = ("none", "decoder", "three_way")
-PADDING = -1
-"""The id that fills up sentences, and stands for the word before the first: its vector is zero."""
+from keras_tying.models.beam_search import Draw, search
+from keras_tying.models.next_word_model import Example, NextWordModel
+from keras_tying.models.sampling import check_options
 
 
 class Encoded(NamedTuple):
@@ -24,8 +22,20 @@ class Encoded(NamedTuple):
     state: Any
 
 
+class Translations(NamedTuple):
+    """Translations of each sentence, best first.
+
+    Attributes:
+        words: Ids `int32 [B, N, L]`, each closed by its end unless it was cut off, padded with -1.
+        scores: Log-probabilities over `length ** length_penalty`, `float32 [B, N]`.
+    """
+
+    words: np.ndarray
+    scores: np.ndarray
+
+
 @keras.saving.register_keras_serializable("keras_tying")
-class Translator(FusedOutputModel):
+class Translator(NextWordModel):
     """Bidirectional GRU encoder, conditional GRU decoder with attention, deep readout, output embedding.
 
     With annotations `h_j` from the two directions side by side, the decoder's state `s`, the context
@@ -36,85 +46,70 @@ class Translator(FusedOutputModel):
         r_t = tanh(s_t W_1 + b_1 + y_{t-1} W_2 + b_2 + c_t W_3 + b_3)
         logits = r_t V^T + b
 
-    The readout `r` has the size of the embeddings: that is why `V` can be the decoder's input embedding
-    (`tying="decoder"`) and, where source and target share one vocabulary, the encoder's as well
-    (`"three_way"`).
+    The readout `r` has the width of the target embedding, so `V` can be that embedding. The layers decide what is tied:
+
+    - `TiedEmbedding(..., tie_weights=False)` as `embedding`: nothing.
+    - `TiedEmbedding` as `embedding`, and a `source_embedding`: the decoder's input and output embeddings.
+    - `TiedEmbedding` as `embedding` alone: these and the encoder's, three-way. Source and target share a vocabulary.
 
     Args:
-        source_vocabulary_size: Integer.
-        target_vocabulary_size: Integer `V`; with `"three_way"` the same.
-        tying: `"none"`, `"decoder"` (default) or `"three_way"`.
-        embedding_size: Integer `E`. Defaults to 500.
+        embedding: The `TiedEmbedding` of target words. Its reverse role scores them.
         units: Integer `H`, of the decoder and of each direction of the encoder. Defaults to 1000.
+        source_embedding: Layer that embeds source words; `None` (default) for three-way tying.
         dropout: Float in [0, 1): on word vectors, annotations and readout, drawn anew at every step.
-            Defaults to 0, as published.
-        initializer_range: Embeddings are drawn from uniform(-range, range). Defaults to 0.1. Other
-            matrices: Glorot's uniform and, on the recurrences, orthogonal ones.
+            Defaults to 0.
         **kwargs: `name`, `dtype`, `trainable`.
 
     Call arguments:
         inputs: Dictionary of word ids: `"source"` `[B, S]`, each sentence closed by its end, and
-            `"target"` `[B, T]`, the word before each one to predict. -1 fills up, and is the word
+            `"target"` `[B, T]`, the word before each one to predict. -1 pads, and is the word
             before the first.
+        targets: Optional word ids `[B, T]`.
+        sample_weight: Optional weights of the targets, which broadcast to `[B, T]`.
+        training: Boolean, whether dropout is active.
 
     Output shape:
-        Logits `[B, T, V]`.
+        Logits `[B, T, V]`; with targets `Losses`.
 
     Raises:
-        ValueError: If an argument is outside its range, or three-way tying is asked for two vocabularies.
+        ValueError: If `dropout` is outside its range, or three-way tying is asked of an embedding that is not tied.
 
     Example:
 
     >>> import numpy as np, keras_tying as kt
-    >>> model = kt.models.Translator(1000, 1000, "three_way", embedding_size=16, units=32)
+    >>> model = kt.models.Translator(kt.layers.TiedEmbedding(1000, 16), units=32)
     >>> inputs = {"source": np.array([[5, 6, 7, 2]]), "target": np.array([[-1, 8, 9]])}
-    >>> tuple(model(inputs).shape)
-    (1, 3, 1000)
+    >>> tuple(model(inputs).shape), model.tying
+    ((1, 3, 1000), 'three_way')
 
     Reference:
         Press and Wolf, Using the Output Embedding to Improve Language Models, sections 3.1 and 4.3;
         Bahdanau, Cho and Bengio, Neural Machine Translation by Jointly Learning to Align and Translate.
     """
 
-    def __init__(
-        self,
-        source_vocabulary_size,
-        target_vocabulary_size,
-        tying="decoder",
-        embedding_size=500,
-        units=1000,
-        dropout=0.0,
-        initializer_range=0.1,
-        **kwargs,
-    ):
-        super().__init__(initializer_range, **kwargs)
-        if tying not in TYINGS:
-            raise ValueError(f"`tying` must be one of {TYINGS}. Received: tying={tying!r}")
-        if tying == "three_way" and source_vocabulary_size != target_vocabulary_size:
+    def __init__(self, embedding, units=1000, source_embedding=None, dropout=0.0, **kwargs):
+        if not isinstance(embedding, TiedEmbedding):
+            raise ValueError(f"`embedding` must be a TiedEmbedding. Received: embedding={embedding!r}")
+        super().__init__(**{"dtype": embedding.dtype_policy, **kwargs})
+        if source_embedding is None and not embedding.tie_weights:
             raise ValueError(
-                "Three-way tying needs one vocabulary for source and target. Received: "
-                f"source_vocabulary_size={source_vocabulary_size}, target_vocabulary_size={target_vocabulary_size}"
+                "Without `source_embedding` the model is tied three ways, which needs an `embedding` with "
+                "tie_weights=True. Received: tie_weights=False"
             )
         if not 0 <= dropout < 1:
             raise ValueError(f"`dropout` must be in [0, 1). Received: dropout={dropout}")
-        self.source_vocabulary_size = source_vocabulary_size
-        self.target_vocabulary_size = target_vocabulary_size
-        self.tying = tying
-        self.embedding_size = embedding_size
         self.units = units
         self.dropout = dropout
 
-        self.embedding = self._embedding(target_vocabulary_size, "embedding", tie_weights=tying != "none")
-        self.source_embedding = self.embedding
-        if tying != "three_way":
-            self.source_embedding = self._embedding(source_vocabulary_size, "source_embedding", use_bias=False)
+        self.embedding = embedding
+        self.source_embedding = source_embedding or embedding
         policy = self.dtype_policy
         self.forwards = GRU(units, dtype=policy, name="forwards")
         self.backwards = GRU(units, go_backwards=True, dtype=policy, name="backwards")
         self.first_state = keras.layers.Dense(units, "tanh", dtype=policy, name="first_state")
         self.decoder = ConditionalGRU(units, dtype=policy, name="decoder")
         self.readouts = [
-            keras.layers.Dense(embedding_size, dtype=policy, name=f"readout_{part}")
+            keras.layers.Dense(embedding.output_dim, dtype=policy, name=f"readout_{part}")
             for part in ("state", "word", "context")
         ]
         self.dropouts = {
@@ -123,15 +118,27 @@ class Translator(FusedOutputModel):
         }
         self.build()
 
-    def _embedding(self, size, name, **arguments):
-        return TiedEmbedding(
-            size,
-            self.embedding_size,
-            embeddings_initializer=self._uniform(),
-            dtype=self.dtype_policy,
-            name=name,
-            **arguments,
-        )
+    @property
+    def source_vocabulary_size(self):
+        """Source word types."""
+        return self.source_embedding.input_dim
+
+    @property
+    def target_vocabulary_size(self):
+        """Target word types `V`."""
+        return self.embedding.input_dim
+
+    @property
+    def embedding_size(self):
+        """Width `E` of the target embedding."""
+        return self.embedding.output_dim
+
+    @property
+    def tying(self):
+        """What is tied: `"none"`, `"decoder"` or `"three_way"`."""
+        if self.source_embedding is self.embedding:
+            return "three_way"
+        return "decoder" if self.embedding.tie_weights else "none"
 
     @property
     def output_embedding(self):
@@ -139,11 +146,12 @@ class Translator(FusedOutputModel):
         return self.embedding
 
     def build(self, input_shape=None):
-        width, units = self.embedding_size, self.units
+        source_width, width, units = self.source_embedding.output_dim, self.embedding_size, self.units
         for embedding in (self.embedding, self.source_embedding):
-            embedding.build()
+            if not embedding.built:
+                embedding.build()
         for direction in (self.forwards, self.backwards):
-            direction.build((None, None, width))
+            direction.build((None, None, source_width))
             direction.built = True
         self.first_state.build((None, 2 * units))
         self.decoder.build((None, None, width), (None, None, 2 * units))
@@ -153,8 +161,10 @@ class Translator(FusedOutputModel):
 
     # Computation
 
-    def call(self, inputs, training=None):
-        return self.outputs_of(self.hidden_states(inputs, training))
+    def call(self, inputs, targets=None, sample_weight=None, training=None):
+        if isinstance(inputs, Example):
+            inputs, targets, sample_weight = inputs
+        return self.outputs_of(self.hidden_states(inputs, training), targets, sample_weight, training)
 
     def hidden_states(self, inputs, training=None):
         """Word ids to what the output embedding is multiplied with, `[B, T, E]`."""
@@ -200,11 +210,13 @@ class Translator(FusedOutputModel):
 
     def embedding_matrices(self):
         """The embeddings `[V, E]` by role: `source`, `input` and `output` as far as they are apart."""
-        matrices = {"three_way": {"tied": self.embedding}, "decoder": {"decoder": self.embedding}}
-        found = {role: layer.embeddings for role, layer in matrices.get(self.tying, {"input": self.embedding}).items()}
-        if self.tying == "none":
-            found["output"] = self.embedding.output_embeddings
-        return found if self.tying == "three_way" else {"source": self.source_embedding.embeddings, **found}
+        matrix = self.embedding.embeddings
+        if self.tying == "three_way":
+            return {"tied": matrix}
+        source = {"source": self.source_embedding.embeddings}
+        if self.tying == "decoder":
+            return {**source, "decoder": matrix}
+        return {**source, "input": matrix, "output": self.embedding.output_embeddings}
 
     # Inference
 
@@ -213,10 +225,10 @@ class Translator(FusedOutputModel):
 
         Args:
             inputs: What `call` takes.
-            targets: Word ids `[B, T]`, filled up with -1.
+            targets: Word ids `[B, T]`, padded with -1.
 
         Returns:
-            NumPy array `[B, T]`: the natural logarithm of each target's probability, 0 where filled up.
+            NumPy array `[B, T]`: the natural logarithm of each target's probability, 0 for padding.
 
         Raises:
             ValueError: If an id is outside its vocabulary.
@@ -234,25 +246,33 @@ class Translator(FusedOutputModel):
     def _score(self, inputs, targets):
         hidden = self.hidden_states(inputs, training=False)
         words = ops.maximum(targets, 0)
-        _, nll, _ = SequenceCrossEntropy().from_hidden(words, hidden, self.output_layer, training=False)
+        _, nll, _ = SequenceCrossEntropy().from_hidden(words, hidden, self.output_projection, training=False)
         return ops.where(targets < 0, 0.0, -nll)
 
     def translate(self, source, end_id, beam_size=5, n_best=None, length_penalty=1.0, longest=None):
         """Translates sentences, by beam search or, with a beam of 1, greedily.
 
         Args:
-            source: Word ids `[B, S]`, each sentence closed by its end, filled up with -1.
+            source: Word ids `[B, S]`, each sentence closed by its end, padded with -1.
             end_id: Integer, the id that ends a translation.
-            beam_size: Integer, hypotheses a sentence. Defaults to 5.
-            n_best: Integer, translations a sentence, at most `beam_size`. Defaults to 1.
+            beam_size: Integer, hypotheses per sentence. Defaults to 5.
+            n_best: Integer, translations per sentence, at most `beam_size`. Defaults to 1.
             length_penalty: Log-probabilities are divided by the length to this power. Defaults to 1.
             longest: Optional integer, words of a translation at most. Twice those of the source and
                 ten more is another limit.
 
         Returns:
-            `words` `int32 [B, n_best, L]`, best first, filled up with -1, and `scores` `float32 [B, n_best]`.
+            `words` `int32 [B, n_best, L]`, best first, padded with -1, and `scores` `float32 [B, n_best]`.
         """
-        return translating.translate(self, source, end_id, beam_size, n_best, length_penalty, longest)
+        n_best = 1 if n_best is None else n_best
+        if beam_size < 1 or not 1 <= n_best <= beam_size:
+            raise ValueError(
+                f"Expected a beam of at least 1 and at most as many translations. "
+                f"Received: beam_size={beam_size}, n_best={n_best}"
+            )
+        source = self._checked(source)
+        words, scores = search(self, source, word_limits(source, longest), beam_size, length_penalty, end_id)
+        return Translations(words[:, :n_best], scores[:, :n_best])
 
     def sample(self, source, end_id, number=1, temperature=1.0, top_k=None, top_p=None, longest=None, seed=None):
         """Draws translations.
@@ -260,7 +280,7 @@ class Translator(FusedOutputModel):
         Args:
             source: What `translate` takes.
             end_id: Integer, the id that ends a translation.
-            number: Integer, translations a sentence. Defaults to 1.
+            number: Integer, translations per sentence. Defaults to 1.
             temperature: Scores are divided by it; 0 takes the likeliest word each time.
             top_k: Optional integer: only the `top_k` likeliest words may follow.
             top_p: Optional float in (0, 1]: only the fewest words that together have this probability.
@@ -270,7 +290,25 @@ class Translator(FusedOutputModel):
         Returns:
             What `translate` returns, with mean log-probabilities of a word for scores.
         """
-        return translating.sample(self, source, end_id, number, temperature, top_k, top_p, longest, seed)
+        check_options(temperature, top_k, top_p)
+        source = self._checked(source)
+        limits = word_limits(source, longest)
+        size = self.target_vocabulary_size
+        draw = Draw(
+            np.random.default_rng(seed).random((len(source), number, limits.max(initial=1)), np.float32),
+            np.float32(temperature),
+            np.int32(min(top_k or size, size)),
+            np.float32(1.0 if top_p is None else top_p),
+        )
+        return Translations(*search(self, source, limits, number, 1.0, end_id, draw))
+
+    def _checked(self, source):
+        """Word ids `int32 [B, S]`."""
+        source = np.asarray(source, np.int32)
+        if source.ndim != 2:
+            raise ValueError(f"`source` must be word ids [B, S], padded with -1. Received: shape={source.shape}")
+        check_ids(np.maximum(source, 0), self.source_vocabulary_size)
+        return source
 
     def attend(self, inputs):
         """Attention weights `[B, T, S]` of each target word, inputs as `call` takes them."""
@@ -283,13 +321,17 @@ class Translator(FusedOutputModel):
         return self.decoder(words, encoded.memory, encoded.state)[2]
 
     def get_config(self):
+        three_way = self.tying == "three_way"
         return {
             **super().get_config(),
-            "source_vocabulary_size": self.source_vocabulary_size,
-            "target_vocabulary_size": self.target_vocabulary_size,
-            "tying": self.tying,
-            "embedding_size": self.embedding_size,
+            "embedding": keras.saving.serialize_keras_object(self.embedding),
             "units": self.units,
+            "source_embedding": None if three_way else keras.saving.serialize_keras_object(self.source_embedding),
             "dropout": self.dropout,
-            "initializer_range": self.initializer_range,
         }
+
+
+def word_limits(source, longest=None):
+    """Words a translation may have: twice those of its source and ten, `[B]`."""
+    limits = 2 * (np.asarray(source) > PAD_ID).sum(axis=1) + 10
+    return np.minimum(limits, longest or limits.max(initial=1)).astype(np.int32)

@@ -1,32 +1,47 @@
-"""What all batches of an epoch have: a place to begin at."""
+"""Batches of an epoch, from any of them on."""
 
 from typing import Any
 
 import keras
 
+from keras_tying.backend import dispatch
+
 
 class EpochBatches(keras.utils.PyDataset):
-    """The batches of an epoch from one of them on. A subclass has `__len__` and `__getitem__`.
+    """The batches of one epoch, from `first_batch` on. A subclass has `total` and `__getitem__`.
 
     Attributes:
-        epoch: The epoch they are of.
-        first_batch: The batch of it that they begin with.
+        total: Batches of a whole epoch.
+        words_per_batch: Average number of words per batch, for the display of speed.
+        one_shape: Whether all batches have the same shape.
+        epoch: The epoch, counted from 0.
+        first_batch: The batch that they begin with.
     """
 
+    total: int
+    words_per_batch: int
+    one_shape = True
     epoch = 0
     first_batch = 0
-    whole_epochs: dict[str, Any] | None = None  # what `feed` has made of them
+    whole_epochs: dict[str, Any] | None = None  # the arguments of `fit` for epochs from their start, kept by `feed`
 
     def begin(self, epoch: int, first_batch: int = 0) -> None:
-        """Goes to a batch of an epoch, counted from 0, as if those before had been seen."""
+        """Goes to a batch of an epoch, as if those before it had been seen."""
         self.epoch, self.first_batch = epoch, first_batch
 
+    def __len__(self):
+        return self.total - self.first_batch
 
-class Blocks(EpochBatches):
-    """Batches of one shape, of which many are made at once. A subclass has `__len__` and `block`.
+    def feed(self, model: keras.Model) -> dict[str, Any]:
+        """The arguments of `fit` that hold these batches."""
+        return feed(model, self)
+
+
+class BlockBatches(EpochBatches):
+    """Batches of one shape, of which many are made at once. A subclass has `block`.
 
     Attributes:
-        batch_size: Rows of a batch.
+        batch_size: Rows per batch.
     """
 
     batch_size: int
@@ -35,5 +50,16 @@ class Blocks(EpochBatches):
         return keras.tree.map_structure(lambda stacked: stacked[0], self.block(index, 1))
 
     def block(self, index: int, count: int, rows: slice = slice(None)) -> Any:
-        """So many batches from the given one on, or those that are left, or some rows of them: arrays `[N, B, ...]`."""
+        """Up to `count` batches from `index` on, or some rows of each: arrays `[N, B, ...]`."""
         raise NotImplementedError
+
+
+@dispatch
+def feed(model, batches):
+    """The arguments of `fit` for batches from where they stand, with the rows of this worker's replicas.
+
+    Args:
+        model: The model.
+        batches: `EpochBatches`.
+    """
+    return {"x": batches}

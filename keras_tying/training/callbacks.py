@@ -1,38 +1,51 @@
-"""What is looked at between the steps and epochs of a run."""
+"""Keras callbacks: metrics of an epoch, carried state, checkpoints, stopping."""
 
 import math
+import signal
+import time
 from collections.abc import Callable
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NoReturn
 
 import keras
+import numpy as np
 
-from keras_tying.replicas import of_chief
+from keras_tying.backend.replicas import is_chief, of_chief, sum_over_workers
+from keras_tying.training.checkpoints import Checkpoint, CheckpointStore, read_variables, write_variables
+from keras_tying.training.progress import Progress
 
 
 class TrainingDiverged(ArithmeticError):
-    """The loss is no longer a number."""
+    """The loss or a weight is NaN or infinite."""
 
 
-class CarryState(keras.callbacks.Callback):
-    """Carries the recurrent state from window to window and forgets it where an epoch begins."""
+class TrainingInterrupted(Exception):
+    """Training stopped on request, after a checkpoint.
 
-    def on_epoch_begin(self, epoch, logs=None):
-        self.model.reset_state()
+    Attributes:
+        run: Folder of the run.
+    """
+
+    def __init__(self, message: str = "Stopped.", run: Path | None = None):
+        super().__init__(message)
+        self.run = run
 
 
-class BeginEpoch(keras.callbacks.Callback):
-    """Tells batches which epoch it is: Keras calls their own `on_epoch_end` at other times too."""
+class ResetState(keras.callbacks.Callback):
+    """Resets the carried recurrent state at the start of an epoch, unless the epoch is resumed in the middle."""
 
-    def __init__(self, batches):
+    def __init__(self, progress: Progress):
         super().__init__()
-        self.batches = batches
+        self.progress = progress
 
     def on_epoch_begin(self, epoch, logs=None):
-        if epoch != self.batches.epoch:
-            self.batches.begin(epoch)
+        if self.progress.batch == 0:
+            self.model.reset_state()
 
 
 class StopOnNaN(keras.callbacks.Callback):
-    """Raises `TrainingDiverged` as soon as the loss read back is not finite."""
+    """Raises `TrainingDiverged` as soon as the loss is not finite."""
 
     def on_train_batch_end(self, batch, logs=None):
         if not math.isfinite(logs["loss"]):
@@ -42,55 +55,174 @@ class StopOnNaN(keras.callbacks.Callback):
             )
 
 
-def stalled(history: list[dict[str, float]], patience: int | None) -> bool:
-    """Whether the best validation perplexity is at least `patience` epochs old."""
-    if patience is None or not history:
-        return False
-    perplexities = [logs["val_perplexity"] for logs in history]
-    return len(history) - 1 - perplexities.index(min(perplexities)) >= patience
-
-
-class StopWhenStalled(keras.callbacks.Callback):
-    """Ends training when the validation perplexity no longer falls.
-
-    It looks at the whole run's history, which checkpoints keep, so a resumed run stops where an
-    undisturbed one would.
-    """
-
-    def __init__(self, history: list[dict[str, float]], patience: int | None):
-        super().__init__()
-        self.history = history
-        self.patience = patience
-
-    def on_epoch_end(self, epoch, logs=None):
-        self.model.stop_training = stalled(self.history, self.patience)
-
-
-class LearningRate(keras.callbacks.Callback):
-    """Adds the learning rate an epoch ends with to its logs."""
+class LogLearningRate(keras.callbacks.Callback):
+    """Adds the learning rate at the end of the epoch to its metrics."""
 
     def on_epoch_end(self, epoch, logs=None):
         logs["learning_rate"] = float(keras.ops.convert_to_numpy(self.model.optimizer.learning_rate))
 
 
-class GradientNorm(keras.callbacks.Callback):
-    """Adds the norm of the last gradient, before clipping, to each epoch's logs."""
+class LogGradientNorm(keras.callbacks.Callback):
+    """Adds the norm of the last gradient, before clipping, to the metrics of the epoch."""
 
     def on_epoch_end(self, epoch, logs=None):
-        optimizer = getattr(self.model.optimizer, "inner_optimizer", self.model.optimizer)  # of one that scales losses
+        optimizer = getattr(self.model.optimizer, "inner_optimizer", self.model.optimizer)  # of a loss-scale optimizer
         logs["gradient_norm"] = float(keras.ops.convert_to_numpy(optimizer.gradient_norm))
 
 
 class Validation(keras.callbacks.Callback):
-    """Adds a figure of a validation text, such as its perplexity, to each epoch's logs; `measure` takes it.
+    """Adds the metrics of the validation text to those of the epoch.
 
-    Every worker measures and goes by what the chief measured.
+    Every worker measures; all of them use the numbers of the chief.
     """
 
-    def __init__(self, measure: Callable[[], float], name: str = "val_perplexity"):
+    def __init__(self, measure: Callable[[], dict[str, float]]):
         super().__init__()
         self.measure = measure
-        self.name = name
 
     def on_epoch_end(self, epoch, logs=None):
-        logs[self.name] = of_chief(self.model, self.measure())
+        for name, value in self.measure().items():
+            logs[name] = of_chief(self.model, value)
+
+
+class KeepBest(keras.callbacks.Callback):
+    """Keeps the variables of the epoch with the best validation metric.
+
+    It comes after `Validation` and before `SaveCheckpoints`, which adds the epoch to the history.
+
+    Args:
+        store: Where they are kept.
+        progress: With the metrics of the epochs before.
+        metric: `"val_perplexity"`, where smaller is better, or `"val_bleu"`.
+    """
+
+    def __init__(self, store: CheckpointStore, progress: Progress, metric: str):
+        super().__init__()
+        self.store = store
+        self.progress = progress
+        self.metric = metric
+        self.sign = 1 if metric == "val_bleu" else -1
+
+    def on_epoch_end(self, epoch, logs=None):
+        value = float(logs[self.metric])
+        if all(self.sign * value > self.sign * earlier[self.metric] for earlier in self.progress.history):
+            values = read_variables(self.model)
+            if is_chief(self.model):
+                self.store.save(Checkpoint(values, {"epoch": epoch, self.metric: value}))
+
+    def restore(self, model: keras.Model) -> None:
+        """Gives `model` the variables of the best epoch."""
+        best = self.store.newest()
+        if best is None:
+            raise FileNotFoundError(f"{self.store.folder} holds no intact best epoch. Train the run again.")
+        write_variables(model, best.values)
+
+
+class SaveCheckpoints(keras.callbacks.Callback):
+    """Saves checkpoints after each epoch, every few minutes and on request to stop; restores the newest.
+
+    Within `stop_on_signals()`, SIGINT (Ctrl-C) and SIGTERM request a stop: the running steps are finished,
+    a checkpoint is written and `TrainingInterrupted` is raised. The chief writes, every worker restores
+    from the same folder, and a signal to one worker stops all.
+
+    Args:
+        store: Where checkpoints are kept.
+        minutes: Time between checkpoints within an epoch.
+        batches: Batches per epoch.
+        progress: Position of the run, which this callback advances.
+    """
+
+    def __init__(self, store: CheckpointStore, minutes: float, batches: int, progress: Progress):
+        super().__init__()
+        self.store = store
+        self.minutes = minutes
+        self.batches = batches
+        self.progress = progress
+        self._within_epoch: dict[str, np.ndarray] | None = None
+        self._stop_signal: signal.Signals | None = None
+        self._saved = time.monotonic()
+
+    def restore(self, model: keras.Model) -> bool:
+        """Continues from the newest intact checkpoint; `False` if there is none.
+
+        A checkpoint from within an epoch is written to the variables when the epoch begins, because `fit`
+        resets the metrics before that.
+
+        Raises:
+            FileNotFoundError: If only some of the workers find the checkpoint.
+        """
+        checkpoint = self.store.newest()
+        workers, found = sum_over_workers(model, [1.0, float(checkpoint is not None)])
+        if found not in (0.0, workers):
+            raise FileNotFoundError(
+                f"{found:.0f} of {workers:.0f} workers find a checkpoint in {self.store.folder}. "
+                "The folder of a run must be one that all of them see."
+            )
+        if checkpoint is None:
+            return False
+        for name, value in checkpoint.progress.items():
+            setattr(self.progress, name, value)
+        if self.progress.batch:
+            self._within_epoch = checkpoint.values
+        else:
+            write_variables(model, checkpoint.values)
+        return True
+
+    @contextmanager
+    def stop_on_signals(self):
+        """A context in which SIGINT and SIGTERM stop training after a checkpoint."""
+
+        def request_stop(number, frame):
+            self._stop_signal = signal.Signals(number)
+
+        handlers = {number: signal.signal(number, request_stop) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield
+        finally:
+            for number, handler in handlers.items():
+                signal.signal(number, handler)
+
+    def on_train_begin(self, logs=None):
+        self._started = time.monotonic()
+        self._earlier_seconds = self.progress.seconds
+
+    def on_epoch_begin(self, epoch, logs=None):
+        self._first_batch = self.progress.batch
+        if self._within_epoch is not None:
+            write_variables(self.model, self._within_epoch)
+            self._within_epoch = None
+
+    def on_train_batch_end(self, batch, logs=None):
+        # The last call of several steps counts past the end of the data.
+        self.progress.batch = min(self._first_batch + batch + 1, self.batches)
+        if self.progress.batch == self.batches:
+            return  # on_epoch_end saves
+        due = is_chief(self.model) and time.monotonic() - self._saved > 60 * self.minutes
+        stop, save = sum_over_workers(self.model, [float(self._stop_signal is not None), float(due)])
+        if stop:
+            self._stop(self._save())
+        if save:
+            self._save()
+
+    def on_epoch_end(self, epoch, logs=None):
+        self.progress.history.append({name: float(value) for name, value in (logs or {}).items()})
+        self.progress.epoch, self.progress.batch = epoch + 1, 0
+        saved = self._save()
+        (stop,) = sum_over_workers(self.model, [float(self._stop_signal is not None)])
+        if stop:
+            self._stop(saved)
+
+    def _stop(self, saved: str) -> NoReturn:
+        by = "a signal to another worker" if self._stop_signal is None else self._stop_signal.name
+        raise TrainingInterrupted(f"Stopped by {by}; saved {saved}.", self.store.folder.parent)
+
+    def _save(self) -> str:
+        self.progress.seconds = self._earlier_seconds + time.monotonic() - self._started
+        values = read_variables(self.model)
+        if not all(np.isfinite(value).all() for value in values.values()):
+            raise TrainingDiverged("A weight became NaN or infinite; the checkpoints from before are kept.")
+        saved = "by the chief"
+        if is_chief(self.model):
+            saved = self.store.save(Checkpoint(values, dict(vars(self.progress)))).name
+        self._saved = time.monotonic()
+        return saved

@@ -1,4 +1,4 @@
-"""Checkpoints that survive being cut short."""
+"""Checkpoint files: written atomically, checked by SHA-256, on every backend."""
 
 import hashlib
 import json
@@ -12,29 +12,30 @@ import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
+from keras_tying.backend.replicas import has_own_rows, replicas_of, rows_of_all, set_rows_of_all
+from keras_tying.backend.variables import write_back
 from keras_tying.files import write_atomically
-from keras_tying.replicas import has_own_rows, replicas_of, rows_of_all, set_rows_of_all
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """Values of a model's and its optimizer's variables, and where the run stood."""
+    """Values of all variables of a model and its optimizer, and the progress of the run."""
 
     values: dict[str, np.ndarray]
     progress: dict[str, Any]
 
 
 class CheckpointStore:
-    """A folder of checkpoints, the newest few of them kept.
+    """A folder that keeps the newest checkpoints.
 
-    Each file is written whole or not at all and is listed with its SHA-256 in `index.json`; a file that
-    was cut short or changed is passed over for the one before it.
+    Each file is written atomically and listed with its SHA-256 in `index.json`. A truncated or changed file is skipped
+    in favour of the one before it.
 
     Args:
-        folder: Made if it is not there.
-        keep: How many checkpoints to keep.
+        folder: Created if it does not exist.
+        keep: Number of checkpoints to keep.
     """
 
     def __init__(self, folder: Path, keep: int = 3):
@@ -50,7 +51,7 @@ class CheckpointStore:
         return json.loads(self._index.read_text()) if self._index.exists() else []
 
     def save(self, checkpoint: Checkpoint) -> Path:
-        """Writes a checkpoint and then forgets the oldest beyond `keep`.
+        """Writes a checkpoint, then removes the oldest ones beyond `keep`.
 
         Raises:
             OSError: If the disk is full; earlier checkpoints are untouched.
@@ -75,7 +76,7 @@ class CheckpointStore:
         return path
 
     def newest(self) -> Checkpoint | None:
-        """The newest checkpoint that is whole; those passed over are named in a warning."""
+        """The newest intact checkpoint, or `None`. Damaged ones are named in a warning."""
         for entry in reversed(self._entries()):
             path = self.folder / entry["file"]
             try:
@@ -89,12 +90,11 @@ class CheckpointStore:
 
 
 def read_variables(model: keras.Model) -> dict[str, np.ndarray]:
-    """Values of all variables of a compiled model and its optimizer: weights, seeds, states, metrics.
+    """Values of all variables of a compiled model and its optimizer: weights, seeds, recurrent states, metrics.
 
-    They are the same however many replicas the model has. All workers must call this at the same time.
+    The result does not depend on the number of replicas. All workers must call this at the same time.
     """
-    if hasattr(model, "jax_state_sync"):
-        model.jax_state_sync()
+    write_back(model)
     return {name: np.array(_value(model, variable), order="C") for name, variable in _named_variables(model)}
 
 

@@ -1,13 +1,13 @@
-"""What TensorBoard shows of a run."""
+"""TensorBoard logs of a run: scalars, samples, plots and embeddings."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Iterator
 from io import BytesIO
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import keras
 import numpy as np
-from matplotlib.figure import Figure
 from tensorboard.compat.proto.event_pb2 import Event
 from tensorboard.compat.proto.summary_pb2 import Summary
 from tensorboard.plugins.image.metadata import create_summary_metadata
@@ -17,67 +17,60 @@ from tensorboard.plugins.text.summary_v2 import text_pb
 from tensorboard.summary.writer.event_file_writer import EventFileWriter
 from tensorboard.util.tensor_util import make_tensor_proto
 
+from keras_tying.training.task import Task
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
 SCALARS = {
     "perplexity": "perplexity/train",
     "val_perplexity": "perplexity/validation",
     "val_bleu": "BLEU/validation",
-    "pair_loss": "loss of a pair",
+    "pair_loss": "loss per pair",
     "learning_rate": "training/learning rate",
     "gradient_norm": "training/gradient norm",
-    "words_per_second": "training/words a second",
+    "words_per_second": "training/words per second",
 }
 
 
 class TensorBoardLog(keras.callbacks.Callback):
-    """Scalars and a text of each epoch, and the embeddings with their words.
+    """Scalars, a sample and a plot of each epoch, and the embeddings with their words.
 
-    Writes event files without TensorFlow, so it serves every backend.
+    Writes event files without TensorFlow, on every backend.
 
     Args:
         folder: The log folder.
-        words: The vocabulary, in order of ids.
-        sample: Returns a text that shows what the model has learned, called after each epoch.
-        sample_title: What that text is.
-        picture: Optional: draws what the model has learned, called after each epoch.
+        task: Gives sample, plot and words.
     """
 
-    def __init__(
-        self,
-        folder: Path,
-        words: list[str],
-        sample: Callable[[], str],
-        sample_title: str = "generated text",
-        picture: Callable[[], Figure] | None = None,
-    ):
+    def __init__(self, folder: Path, task: Task):
         super().__init__()
         self.folder = folder
-        self.words = words
-        self.sample = sample
-        self.sample_title = sample_title
-        self.picture = picture
-
-    def on_train_begin(self, logs=None):
-        self._writer = EventFileWriter(str(self.folder))
+        self.task = task
+        self._writer: EventFileWriter | None = None
 
     def on_epoch_end(self, epoch, logs=None):
+        if self._writer is None:  # one file for all epochs of this process
+            self._writer = EventFileWriter(str(self.folder))
+        for summary in self._summaries(logs):
+            self._writer.add_event(Event(wall_time=time.time(), step=epoch + 1, summary=summary))
+        self._writer.flush()
+        write_projector(self.folder, keras.ops.convert_to_numpy(self.model.embedding.embeddings), self.task.words)
+
+    def _summaries(self, logs) -> Iterator[Summary]:
         for name, tag in SCALARS.items():
             if name in logs:
-                self._write(epoch + 1, scalar_pb(tag, float(logs[name])))
-        self._write(epoch + 1, text_pb(self.sample_title, self.sample()))
-        if self.picture is not None:
-            self._write(epoch + 1, picture_pb("picture", self.picture()))
-        self._writer.flush()
-        write_projector(self.folder, keras.ops.convert_to_numpy(self.model.embedding.embeddings), self.words)
-
-    def on_train_end(self, logs=None):
-        self._writer.close()
-
-    def _write(self, step: int, summary) -> None:
-        self._writer.add_event(Event(wall_time=time.time(), step=step, summary=summary))
+                yield scalar_pb(tag, float(logs[name]))
+        title, text = self.task.sample(self.model)
+        if title:
+            yield text_pb(title, text)
+        plot = self.task.plot(self.model)
+        if plot is not None:
+            yield plot_pb("plot", plot)
 
 
-def picture_pb(tag: str, figure: Figure) -> Summary:
-    """A figure as TensorBoard's image plugin takes it: width, height and the PNG."""
+def plot_pb(tag: str, figure: "Figure") -> Summary:
+    """A plot as TensorBoard's image plugin takes it: width, height and the PNG."""
     file = BytesIO()
     figure.savefig(file, format="png")
     width, height = (str(int(size)).encode() for size in figure.bbox.size)
@@ -87,7 +80,7 @@ def picture_pb(tag: str, figure: Figure) -> Summary:
 
 
 def write_projector(folder: Path, embeddings: np.ndarray, words: list[str]) -> None:
-    """Writes embeddings `[V, H]` and their words in the files TensorBoard's projector reads."""
+    """Writes embeddings `[V, H]` and their words in the format of TensorBoard's projector."""
     embeddings.astype("<f4").tofile(folder / "embedding.bytes")
     (folder / "words.tsv").write_text("\n".join(words) + "\n", encoding="utf-8")
     config = ProjectorConfig()

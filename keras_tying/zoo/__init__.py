@@ -5,14 +5,23 @@
 """
 
 from keras_tying.zoo.joint_language_models import nnjm, nnjm_global, nnlm
-from keras_tying.zoo.language_models import ptb_large, ptb_medium, ptb_small
-from keras_tying.zoo.recurrent_highway import rhn
+from keras_tying.zoo.language_models import (
+    ptb_large,
+    ptb_medium,
+    ptb_small,
+    rhn,
+    vd_lstm_large,
+    vd_lstm_medium,
+    vd_lstm_small,
+)
+from keras_tying.zoo.recurrent_language_models import recurrent_language_model
 from keras_tying.zoo.registry import create_model, list_models
 from keras_tying.zoo.skip_gram import skip_gram
 from keras_tying.zoo.translators import dl4mt, dl4mt_small
-from keras_tying.zoo.variational_language_models import vd_lstm_large, vd_lstm_medium, vd_lstm_small
+from keras_tying.zoo.variational_dropout import VariationalDropout
 
 __all__ = [
+    "VariationalDropout",
     "create_model",
     "dl4mt",
     "dl4mt_small",
@@ -23,6 +32,7 @@ __all__ = [
     "ptb_large",
     "ptb_medium",
     "ptb_small",
+    "recurrent_language_model",
     "rhn",
     "skip_gram",
     "vd_lstm_large",

@@ -1,188 +1,322 @@
-"""Recipes: everything that decides a training run, and what came of it.
+"""Recipes: one TOML schema for every task.
 
-One TOML file a published result, under `zoo/` in the repository and inside the installed package.
+A recipe holds everything that decides a training run: `[model]`, `[data]`, `[loss]` and `[optimisation]`. It also holds
+what was published (`[published]`) and what a run of it measured (`[measured]`). The recipes are in `zoo/` of the
+repository and inside the installed package.
 """
 
 import json
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, TypeVar, get_args
 
 import tomlkit
 from pydantic import Field
 
 from keras_tying.files import write_atomically
-from keras_tying.tables import Table, TableT, load_table
+from keras_tying.tables import Table, parse_toml, validate_table
 
 Precision = Literal["float32", "mixed_bfloat16", "mixed_float16"]
-
-
-class Data(Table):
-    corpus: str = "embedded"
-    """Name of a corpus, or `"files"`."""
-    tokenization: Literal["spaces", "plain"] | None = None
-    """How lines become tokens; `None` leaves it to the corpus."""
-    vocabulary_size: int | None = Field(default=None, ge=3)
-    """Cap on the word types; `None` takes every word."""
-    minimum_count: int = Field(default=1, ge=1)
-    """Words seen less often in training become `<unk>`."""
-
-    def check_vocabulary(self, words: int) -> None:
-        """Raises ValueError if a named corpus did not give as many words as the recipe is made for."""
-        if self.corpus != "files" and self.vocabulary_size is not None and words != self.vocabulary_size:
-            raise ValueError(
-                f"The recipe is made for {self.vocabulary_size:,} words of the corpus {self.corpus!r}. "
-                f"Received: a corpus of {words:,}. Check the data folder, or change data.vocabulary_size."
-            )
-
-
-class Optimisation(Table):
-    batch_size: int = Field(default=20, ge=1)
-    """Rows the training text is cut into."""
-    steps: int = Field(default=20, ge=1)
-    """Length of a window: steps of backpropagation through time."""
-    learning_rate: float = Field(default=1.0, gt=0)
-    clip_norm: float = Field(default=5.0, gt=0)
-    """The gradient's global norm is cut down to this."""
-    epochs: int = Field(default=13, ge=1)
-    full_rate_epochs: int = Field(default=4, ge=0)
-    """Epochs before the learning rate begins to fall."""
-    decay: float = Field(default=0.5, gt=0, le=1)
-    """Factor of the learning rate at each epoch after those."""
-    patience: int | None = Field(default=None, ge=1)
-    """Epochs without a better validation perplexity before training stops; `None` never stops."""
-    weight_decay: float = Field(default=0.0, ge=0, lt=1)
-    """After each update all parameters are multiplied by 1 minus this."""
-    l2: float = Field(default=0.0, ge=0)
-    """Penalty on half the sum of all parameters' squares; its gradient is not clipped."""
+TaskName = Literal["language_model", "translation", "joint_language_model", "skip_gram"]
 
 
 class Model(Table):
     name: str
-    """Name in the zoo."""
+    """Name of a builder in the zoo."""
     arguments: dict[str, Any] = Field(default_factory=dict)
-    """Arguments of the zoo's function, besides `vocabulary_size`."""
+    """Arguments of the builder. The vocabulary sizes come from the data."""
+
+
+class Loss(Table):
+    name: Literal["cross_entropy", "augmented", "sampled"] = "cross_entropy"
+    arguments: dict[str, Any] = Field(default_factory=dict)
+    """Arguments of the loss class, for example `label_smoothing`."""
+
+
+class Optimisation(Table):
+    """Optimizer, learning rate and length of training."""
+
+    optimizer: Literal["sgd", "adam", "adadelta"] = "sgd"
+    """Adadelta as published: rho 0.95, epsilon 1e-6."""
+    learning_rate: float = Field(default=1.0, gt=0)
+    full_rate_epochs: int | None = Field(default=None, ge=0)
+    """Epochs at the full learning rate. `decay` applies after them."""
+    decay: float = Field(default=1.0, gt=0, le=1)
+    """Factor of the learning rate for each epoch after `full_rate_epochs`."""
+    final_learning_rate: float | None = Field(default=None, ge=0)
+    """The learning rate falls linearly to this value at the last update."""
+    halve_when_worse: bool = False
+    """The learning rate halves after each epoch that made the validation perplexity worse."""
+    clip_norm: float | None = Field(default=None, gt=0)
+    """Maximum global norm of the gradient."""
+    decoupled_weight_decay: float = Field(default=0.0, ge=0, lt=1)
+    """After each update all parameters are multiplied by 1 minus this value (sgd with `clip_norm` only)."""
+    l2: float = Field(default=0.0, ge=0)
+    """L2 penalty on all parameters: l2 / 2 times the sum of squares, not clipped (sgd with `clip_norm` only)."""
+    epochs: int = Field(default=1, ge=1)
+    """Maximum number of epochs."""
+    patience: int | None = Field(default=None, ge=1)
+    """Training stops after this many epochs without a better validation perplexity. `None` never stops."""
 
 
 class Published(Table):
     source: str
+    """Paper and table."""
+    parameters: str | None = None
+    """As printed, for example `"2.65M"`."""
     train_perplexity: float | None = None
     validation_perplexity: float | None = None
     test_perplexity: float | None = None
-    parameters: str | None = None
-    """As printed, for example `"2.65M"`."""
+    validation_bleu: float | None = None
+    test_bleu: float | None = None
 
 
 class Measured(Table):
-    """What a run of the recipe gave; written by the command that ran it."""
+    """The metrics of a run of the recipe, written by the command that ran it."""
 
-    train_perplexity: float
-    validation_perplexity: float
-    test_perplexity: float
+    train_perplexity: float | None = None
+    validation_perplexity: float | None = None
+    test_perplexity: float | None = None
+    validation_bleu: float | None = None
+    test_bleu: float | None = None
+    test_chrf: float | None = None
+    pair_loss: float | None = None
     parameters: int
     seed: int
     epochs: int
     wall_time_seconds: float
-    words_per_second: float
+    words_per_second: float | None = None
+    samples_per_second: float | None = None
     device: str
     precision: Precision = "float32"
     versions: dict[str, str]
     command: str
 
 
-class RunSettings(Table):
-    """Everything that decided a run: `config.toml` of its folder."""
-
-    recipe_name: str
-    seed: int
-    command: str
-    vocabulary_sha256: str = ""
-    data_dir: str | None = None
-    files: dict[str, str] | None = None
-    prepared: str | None = None
-    """Folder of a prepared text."""
-    precision: Precision = "float32"
-    """Of computation; variables stay float32."""
-    recipe: "Recipe"
-
-
 class Recipe(Table):
+    """What all recipes have. Each task adds its own `data` and `optimisation` tables."""
+
     title: str = ""
     description: str = ""
     notes: str = ""
-    """What a reader of the result should know: choices, deviations, what was tried."""
+    """What a reader of the result should know: choices, deviations from the paper, trials."""
+    task: TaskName
     model: Model
-    data: Data = Data()
-    optimisation: Optimisation = Optimisation()
+    data: Table
+    loss: Loss = Loss()
+    optimisation: Optimisation
     published: Published | None = None
     measured: Measured | None = None
 
 
+# Language models
+
+
+class TextData(Table):
+    corpus: str = "embedded"
+    """Name of a corpus, or `"files"`."""
+    tokenization: Literal["spaces", "plain", "letters"] | None = None
+    """How lines become tokens. Default: as the corpus needs it."""
+    vocabulary_size: int | None = Field(default=None, ge=3)
+    """Maximum number of word types. Default: every word."""
+    minimum_count: int = Field(default=1, ge=1)
+    """Words that occur less often in the training text become `<unk>`."""
+
+
+class WindowOptimisation(Optimisation):
+    full_rate_epochs: int | None = Field(default=4, ge=0)
+    decay: float = Field(default=0.5, gt=0, le=1)
+    clip_norm: float | None = Field(default=5.0, gt=0)
+    epochs: int = Field(default=13, ge=1)
+    batch_size: int = Field(default=20, ge=1)
+    """Rows the training text is cut into."""
+    sequence_length: int = Field(default=20, ge=1)
+    """Words per window: the length of backpropagation through time."""
+
+
+class LanguageModelRecipe(Recipe):
+    task: Literal["language_model"] = "language_model"
+    data: TextData = TextData()
+    optimisation: WindowOptimisation = WindowOptimisation()
+
+
+# Translation
+
+
+class ParallelData(Table):
+    corpus: str = "embedded"
+    """Name of a parallel corpus, or `"files"`."""
+    source_language: str = "en"
+    target_language: str = "de"
+    vocabulary_size: int = Field(default=8_000, ge=3)
+    """Number of subwords, of both languages together."""
+    maximum_length: int | None = Field(default=None, ge=1)
+    """Training pairs with more subwords in a sentence are left out. Default: all pairs are used."""
+
+
+class TokenBatchOptimisation(Optimisation):
+    optimizer: Literal["sgd", "adam", "adadelta"] = "adam"
+    learning_rate: float = Field(default=1e-3, gt=0)
+    clip_norm: float | None = Field(default=1.0, gt=0)
+    epochs: int = Field(default=10, ge=1)
+    batch_tokens: int = Field(default=1200, ge=1)
+    """Maximum number of positions per batch and side, padding included."""
+
+
+class TranslationRecipe(Recipe):
+    task: Literal["translation"] = "translation"
+    data: ParallelData = ParallelData()
+    optimisation: TokenBatchOptimisation = TokenBatchOptimisation()
+
+
+# Joint language models
+
+
+class AlignedData(Table):
+    corpus: Literal["files"] = "files"
+    """Aligned text is read from files."""
+    tokenization: Literal["spaces", "plain"] = "spaces"
+    """How lines become tokens."""
+    source_vocabulary_size: int = Field(default=10_000, ge=3)
+    """Maximum number of source word types."""
+    target_vocabulary_size: int = Field(default=10_000, ge=3)
+    """Maximum number of target word types."""
+    sentences: int | None = Field(default=None, ge=1)
+    """Sentence pairs to train on, from the start of the text. Default: all."""
+
+
+class SampleOptimisation(Optimisation):
+    learning_rate: float = Field(default=0.3, gt=0)
+    halve_when_worse: bool = True
+    clip_norm: float | None = Field(default=5.0, gt=0)
+    epochs: int = Field(default=30, ge=1)
+    patience: int | None = Field(default=5, ge=1)
+    batch_size: int = Field(default=128, ge=1)
+    """Target words per batch."""
+
+
+class JointLanguageModelRecipe(Recipe):
+    task: Literal["joint_language_model"] = "joint_language_model"
+    data: AlignedData = AlignedData()
+    optimisation: SampleOptimisation = SampleOptimisation()
+
+
+# Skip-gram
+
+
+class SkipGramData(TextData):
+    minimum_count: int = Field(default=5, ge=1)
+    """Words that occur less often are left out."""
+    window: int = Field(default=5, ge=1)
+    """Maximum distance between a word and its context words."""
+    subsample: float = Field(default=1e-3, ge=0)
+    """Words with a larger share of the text are subsampled. 0 keeps all."""
+
+
+class SkipGramOptimisation(Optimisation):
+    learning_rate: float = Field(default=0.025, gt=0)
+    final_learning_rate: float | None = Field(default=1e-4, ge=0)
+    epochs: int = Field(default=5, ge=1)
+
+
+class SkipGramRecipe(Recipe):
+    task: Literal["skip_gram"] = "skip_gram"
+    data: SkipGramData = SkipGramData()
+    optimisation: SkipGramOptimisation = SkipGramOptimisation()
+
+
+AnyRecipe = Annotated[
+    LanguageModelRecipe | TranslationRecipe | JointLanguageModelRecipe | SkipGramRecipe, Field(discriminator="task")
+]
+"""A recipe of any task: its key `task` says which."""
+
+RECIPES: dict[str, type[Recipe]] = {
+    "language_model": LanguageModelRecipe,
+    "translation": TranslationRecipe,
+    "joint_language_model": JointLanguageModelRecipe,
+    "skip_gram": SkipGramRecipe,
+}
+
+RecipeT = TypeVar("RecipeT", bound=Recipe)
+
+
 def recipe_folder() -> Path:
-    """Where the recipes are: inside the installed package, else `zoo/` of the checkout."""
+    """The folder of the recipes: inside the installed package, else `zoo/` of the checkout."""
     installed = Path(__file__).parents[1] / "recipes"
     return installed if installed.is_dir() else Path(__file__).parents[2] / "zoo"
 
 
-def list_recipes(folder: Path | None = None) -> list[str]:
-    """Names of all recipes of a folder. Default: those of language models."""
-    return sorted(path.stem for path in (folder or recipe_folder()).glob("*.toml"))
+def list_recipes(task: str | None = None) -> list[str]:
+    """Names of the recipes, in alphabetical order.
 
+    Args:
+        task: Only the recipes of this task, for example `"translation"`. Default: of all tasks.
 
-def load_recipe(name_or_path: str | Path) -> Recipe:
-    """Reads a recipe by name, or from a TOML file of one's own.
+    Example:
 
-    Raises:
-        ValueError: If there is no such recipe, or a key is unknown or has a value of the wrong type.
+    >>> "ptb_small_tied" in list_recipes("language_model")
+    True
     """
-    return find_recipe(Recipe, recipe_folder(), name_or_path)
+    names = sorted(path.stem for path in recipe_folder().glob("*.toml"))
+    return [name for name in names if task is None or load_recipe(name).task == task]
 
 
-def find_recipe(kind: type[TableT], folder: Path, name_or_path: str | Path) -> TableT:
-    """Reads a recipe of some kind: one that `folder` has by name, or a TOML file from anywhere.
+def load_recipe(name_or_path: str | Path, default_task: TaskName = "language_model") -> Recipe:
+    """Reads a recipe of the zoo by name, or any TOML file.
+
+    Args:
+        name_or_path: One of `list_recipes()`, or the path of a `.toml` file.
+        default_task: The task of a file without the key `task`.
 
     Raises:
-        ValueError: If there is no such recipe, or a key is unknown or has a value of the wrong type.
+        ValueError: If there is no such recipe, or a key is missing, unknown or has a value of the wrong type.
+
+    Example:
+
+    >>> load_recipe("ptb_small_tied").optimisation.learning_rate
+    1.0
     """
     path = Path(name_or_path)
     if path.suffix != ".toml":
-        path = folder / f"{name_or_path}.toml"
+        path = recipe_folder() / f"{name_or_path}.toml"
     if not path.is_file():
-        raise ValueError(f"There is no recipe {str(name_or_path)!r}. Known: {list_recipes(folder)}, or a .toml file.")
-    return load_table(kind, path)
+        raise ValueError(f"There is no recipe {str(name_or_path)!r}. Known: {list_recipes()}, or a .toml file.")
+    return parse_recipe(path.read_text(encoding="utf-8"), str(path), default_task)
 
 
-def record_measured(settings: RunSettings, results: dict[str, Any]) -> None:
-    """Writes what a run gave into its recipe's `[measured]` table and its curves beside it.
+def parse_recipe(text: str, origin: str, default_task: TaskName = "language_model") -> Recipe:
+    """Reads a recipe from TOML text. Errors name `origin`; see `load_recipe`."""
+    table = parse_toml(text, origin)
+    task = table.get("task", default_task)
+    if task not in RECIPES:
+        raise ValueError(f"{origin}: task must be one of {list(get_args(TaskName))}. Received: {task!r}")
+    return validate_table(RECIPES[task], table, origin)
+
+
+def record_measured(name: str, trained: Recipe, results: dict[str, Any]) -> None:
+    """Writes the results of a run into its recipe's `[measured]` table, and all of them to `results/NAME.json`.
 
     Args:
-        settings: The run's settings.
-        results: Its `results.json`.
+        name: The recipe's name in the zoo.
+        trained: The recipe as the run used it.
+        results: The run's `results.json`.
 
     Raises:
-        ValueError: If the run was not made by the recipe as it stands.
+        ValueError: If the run used other settings than the recipe in the zoo has now.
     """
-    name = settings.recipe_name
-    check_unchanged(name, load_recipe(name), settings.recipe)
+    recipe = load_recipe(name)
+    if any(getattr(recipe, part) != getattr(trained, part) for part in ("model", "data", "loss", "optimisation")):
+        raise ValueError(f"The run's settings differ from the recipe {name!r}, so its results are not recorded there.")
     path = recipe_folder() / f"{name}.toml"
     measured = Measured(**{key: value for key, value in results.items() if key in Measured.model_fields})
     document = tomlkit.parse(path.read_text(encoding="utf-8"))
-    document["measured"] = measured.model_dump()
+    document["measured"] = measured.model_dump(exclude_none=True)
     write_atomically(path, tomlkit.dumps(document).encode())
-    write_results(recipe_folder(), name, results)
+    write_results(name, results)
 
 
-def check_unchanged(name: str, recipe: Any, trained: Any) -> None:
-    """Compares a recipe with what a run was trained by; words about it may differ.
-
-    Raises:
-        ValueError: If model, data or optimisation do.
-    """
-    if any(getattr(recipe, part) != getattr(trained, part) for part in ("model", "data", "optimisation")):
-        raise ValueError(f"The run's settings differ from the recipe {name!r}, so its figures are not recorded there.")
-
-
-def write_results(folder: Path, name: str, results: dict[str, Any]) -> None:
-    """Writes figures, and the curves that led to them, beside the recipes of a folder."""
-    path = folder / "results" / f"{name}.json"
+def write_results(name: str, results: dict[str, Any]) -> Path:
+    """Writes results to `results/NAME.json` beside the recipes. Returns the path."""
+    path = recipe_folder() / "results" / f"{name}.json"
     path.parent.mkdir(exist_ok=True)
     write_atomically(path, (json.dumps(results, indent=2) + "\n").encode())
+    return path

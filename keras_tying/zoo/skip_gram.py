@@ -1,5 +1,8 @@
 """The skip-gram models of word2vec, untied and tied."""
 
+import keras
+
+from keras_tying.layers import TiedEmbedding
 from keras_tying.models import SkipGram
 from keras_tying.zoo.registry import register
 
@@ -12,13 +15,28 @@ def skip_gram(vocabulary_size=10_000, units=100, tied=False, negatives=5, **kwar
         vocabulary_size: Integer, word types.
         units: Integer, size of the embeddings.
         tied: Boolean, whether input and output embeddings are one variable.
-        negatives: Integer, negatives a pair.
-        **kwargs: Further arguments of `SkipGram`.
+        negatives: Integer, negatives per pair.
+        **kwargs: `name` and `dtype` of the model.
 
     Returns:
         A built `SkipGram`.
 
+    Raises:
+        ValueError: If a size is below 1.
+
     Reference:
         Press and Wolf, Using the Output Embedding to Improve Language Models, section 4.1.
     """
-    return SkipGram(vocabulary_size, units, tied, negatives, **kwargs)
+    for name, value in (("vocabulary_size", vocabulary_size), ("units", units)):
+        if value < 1:
+            raise ValueError(f"`{name}` must be at least 1. Received: {name}={value}")
+    dtype = kwargs.pop("dtype", None)
+
+    def embedding(initializer, name):
+        return TiedEmbedding(
+            vocabulary_size, units, use_bias=False, embeddings_initializer=initializer, dtype=dtype, name=name
+        )
+
+    centres = embedding(keras.initializers.RandomUniform(-0.5 / units, 0.5 / units), "embedding")
+    contexts = None if tied else embedding("zeros", "context_embedding")
+    return SkipGram(centres, contexts, negatives, **kwargs)

@@ -1,36 +1,80 @@
 """The translation models of Press and Wolf: untied, with the decoder tied, three-way tied."""
 
+from keras_tying.layers import TiedEmbedding
 from keras_tying.models import Translator
+from keras_tying.zoo.initial_weights import uniform
 from keras_tying.zoo.registry import register
+
+TYINGS = ("none", "decoder", "three_way")
 
 
 @register
-def dl4mt(source_vocab=90_000, target_vocab=90_000, tying="decoder", **kwargs):
+def dl4mt(
+    source_vocabulary_size=90_000,
+    target_vocabulary_size=90_000,
+    tying="decoder",
+    embedding_size=500,
+    units=1000,
+    dropout=0.0,
+    initializer_range=0.1,
+    **kwargs,
+):
     """Embeddings of 500, GRUs of 1000 units, no dropout.
 
     Args:
-        source_vocab: Integer, source subword types.
-        target_vocab: Integer, target subword types; with three-way tying the same.
-        tying: `"none"`, `"decoder"` or `"three_way"`.
-        **kwargs: Further arguments of `Translator`.
+        source_vocabulary_size: Integer, source subword types.
+        target_vocabulary_size: Integer, target subword types; with three-way tying the same.
+        tying: `"none"`, `"decoder"` (the decoder's input and output embeddings) or `"three_way"` (these and the
+            encoder's).
+        embedding_size: Integer, width of the embeddings.
+        units: Integer, of the decoder and of each direction of the encoder.
+        dropout: Float in [0, 1): on word vectors, annotations and readout, drawn anew at every step.
+        initializer_range: Embeddings are drawn from uniform(-range, range). Other matrices: Glorot's uniform
+            and, on the recurrences, orthogonal ones.
+        **kwargs: `name` and `dtype` of the model.
 
     Returns:
         A built `Translator`: 32,268,500 parameters besides the embeddings and the output bias. For
         English to French, 87k and 92k types, 168M untied and 122M with the decoder tied; three-way,
         94k types, 79M.
 
+    Raises:
+        ValueError: If `tying` is unknown, or three-way tying is asked for two vocabularies.
+
     Reference:
         Press and Wolf, Using the Output Embedding to Improve Language Models, table 8.
     """
-    return Translator(source_vocab, target_vocab, tying, **kwargs)
+    if tying not in TYINGS:
+        raise ValueError(f"`tying` must be one of {TYINGS}. Received: tying={tying!r}")
+    if tying == "three_way" and source_vocabulary_size != target_vocabulary_size:
+        raise ValueError(
+            "Three-way tying needs one vocabulary for source and target. Received: "
+            f"source_vocabulary_size={source_vocabulary_size}, target_vocabulary_size={target_vocabulary_size}"
+        )
+    initializer, dtype = uniform(initializer_range), kwargs.pop("dtype", None)
+
+    def embedding(vocabulary_size, name, **arguments):
+        return TiedEmbedding(
+            vocabulary_size,
+            embedding_size,
+            embeddings_initializer=initializer(),
+            dtype=dtype,
+            name=name,
+            **arguments,
+        )
+
+    target = embedding(target_vocabulary_size, "embedding", tie_weights=tying != "none")
+    source = None
+    if tying != "three_way":
+        source = embedding(source_vocabulary_size, "source_embedding", use_bias=False)
+    return Translator(target, units, source, dropout, **kwargs)
 
 
 @register
-def dl4mt_small(source_vocab=8_000, target_vocab=8_000, tying="decoder", **kwargs):
+def dl4mt_small(source_vocabulary_size=8_000, target_vocabulary_size=8_000, tying="decoder", **kwargs):
     """Embeddings of 256, GRUs of 256 units, dropout 0.3: for Multi30k and texts of its size.
 
     Takes the arguments of `dl4mt`.
     """
-    return Translator(
-        source_vocab, target_vocab, tying, **{"embedding_size": 256, "units": 256, "dropout": 0.3, **kwargs}
-    )
+    settings = {"embedding_size": 256, "units": 256, "dropout": 0.3, **kwargs}
+    return dl4mt(source_vocabulary_size, target_vocabulary_size, tying, **settings)

@@ -1,8 +1,7 @@
 import numpy as np
 import pytest
-import tensorflow as tf
 
-from keras_tying.layers import AdditiveAttention, ConditionalGRU, conditional_gru, scan_tensorflow
+from keras_tying.layers import AdditiveAttention, ConditionalGRU
 
 MASK = np.array([[1, 1, 1, 1, 1], [1, 1, 1, 0, 0], [1, 0, 0, 0, 0]], bool)
 
@@ -103,23 +102,6 @@ def test_single_steps_are_those_of_the_sequence(decoder, sentences):
         np.testing.assert_allclose(state[:, 0], states[:, t], atol=1e-5)
         np.testing.assert_allclose(context[:, 0], contexts[:, t], atol=1e-5)
         np.testing.assert_allclose(attended[:, 0], weights[:, t], atol=1e-5)
-
-
-@pytest.mark.parametrize("unrolled", [64, 2])
-def test_fast_and_portable_recurrence_are_equal(decoder, sentences, monkeypatch, unrolled):
-    monkeypatch.setattr(scan_tensorflow, "UNROLLED_STEPS", unrolled)
-    inputs = [tf.constant(array) for array in sentences]
-    sources = [*inputs, *(v.value for v in decoder.trainable_variables)]
-    found = []
-    for sequence in (conditional_gru.conditional_gru_sequence, conditional_gru.plain_conditional_gru_sequence):
-        monkeypatch.setattr(conditional_gru, "conditional_gru_sequence", sequence)
-        with tf.GradientTape() as tape:
-            tape.watch(inputs)
-            outputs = decoder(inputs[0], decoder.memory(inputs[1], MASK), inputs[2])
-            loss = sum(tf.reduce_sum(tf.sin((i + 1) * o + tf.range(float(o.shape[-1])))) for i, o in enumerate(outputs))
-        found.append([*outputs, *tape.gradient(loss, sources)])
-    for fast, portable in zip(*found, strict=True):
-        np.testing.assert_allclose(fast, portable, atol=3e-5)
 
 
 @pytest.mark.parametrize("layer", [AdditiveAttention, ConditionalGRU])

@@ -1,8 +1,7 @@
 import numpy as np
 import pytest
-import tensorflow as tf
 
-from keras_tying.layers import GRU, gru, scan_tensorflow
+from keras_tying.layers import GRU
 
 
 def sigmoid(x):
@@ -44,24 +43,6 @@ def test_masked_steps_leave_the_state_as_it_is(rng, go_backwards):
     trained_like(layer, rng)
     mask = np.array([[True, True, True, False, False]])
     np.testing.assert_allclose(layer(inputs, mask=mask)[:, :3], layer(inputs[:, :3]), atol=1e-6)
-
-
-@pytest.mark.parametrize("unrolled", [64, 2])
-@pytest.mark.parametrize("reverse", [False, True])
-@pytest.mark.parametrize("masked", [False, True])
-def test_fast_and_portable_recurrence_are_equal(rng, monkeypatch, unrolled, reverse, masked):
-    monkeypatch.setattr(scan_tensorflow, "UNROLLED_STEPS", unrolled)
-    projected, kernel = (tf.constant(rng.normal(size=shape), tf.float32) for shape in ((4, 6, 15), (5, 15)))
-    mask = rng.random((4, 6)) < 0.7 if masked else None
-    found = []
-    for sequence in (gru.gru_sequence, gru.plain_gru_sequence):
-        with tf.GradientTape() as tape:
-            tape.watch([projected, kernel])
-            states = sequence(projected, kernel, mask, reverse)
-            loss = tf.reduce_sum(tf.sin(states) * tf.range(5.0))
-        found.append([states, *tape.gradient(loss, [projected, kernel])])
-    for fast, portable in zip(*found, strict=True):
-        np.testing.assert_allclose(fast, portable, atol=2e-5)
 
 
 def test_has_one_bias(rng):

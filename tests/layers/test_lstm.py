@@ -3,7 +3,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_tying.layers import LSTM, lstm, scan_tensorflow
+from keras_tying import backend
+from keras_tying.backend.tensorflow import scan
+from keras_tying.layers import LSTM, lstm
 
 SHAPES = [(1, 1, 3, 2), (4, 7, 5, 6), (20, 12, 8, 16)]
 
@@ -59,7 +61,7 @@ def test_masked_steps_are_skipped_as_in_the_stock_layer(rng, arguments):
 
 
 def test_long_sequences_run_in_a_loop_to_the_same_results(rng, monkeypatch):
-    monkeypatch.setattr(scan_tensorflow, "UNROLLED_STEPS", 3)
+    monkeypatch.setattr(scan, "UNROLLED_STEPS", 3)
     inputs = rng.normal(size=(3, 6, 4)).astype("float32")
     mask = rng.random((3, 6)) < 0.7
     assert_equal_to_stock(*pair(5), inputs, mask=mask)
@@ -79,7 +81,7 @@ def test_shared_dropout_masks_are_the_same_on_both_paths(rng, monkeypatch):
         layer.build(inputs.shape)
     portable.set_weights(fast.get_weights())
     result = fast(inputs, training=True)
-    monkeypatch.setattr(lstm, "_fast_path", lambda: None)
+    monkeypatch.setattr(lstm, "run_loop", backend.portable(lstm.run_loop))
     np.testing.assert_allclose(result, portable(inputs, training=True), atol=1e-6)
 
 
@@ -133,7 +135,7 @@ def test_unknown_batch_and_length_compile(rng):
 @pytest.mark.parametrize("path", ["fast", "portable"])
 def test_dropped_outputs_share_the_mask_of_the_recurrence(rng, monkeypatch, path):
     if path == "portable":
-        monkeypatch.setattr(lstm, "_fast_path", lambda: None)
+        monkeypatch.setattr(lstm, "run_loop", backend.portable(lstm.run_loop))
     inputs = rng.normal(size=(3, 6, 4)).astype("float32")
     arguments = {"recurrent_dropout": 0.5, "seed": 7, "return_sequences": True, "shared_dropout_masks": True}
     dropping, keeping = LSTM(5, drop_outputs=True, **arguments), LSTM(5, **arguments)

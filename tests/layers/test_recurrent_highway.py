@@ -1,8 +1,7 @@
 import numpy as np
 import pytest
-import tensorflow as tf
 
-from keras_tying.layers import RecurrentHighway, recurrent_highway, recurrent_highway_tensorflow, scan_tensorflow
+from keras_tying.layers import RecurrentHighway
 
 B, T, FEATURES, H, DEPTH = 3, 6, 4, 5, 3
 
@@ -34,24 +33,6 @@ def test_layer_equals_an_independent_computation(rng, depth):
     expected = numpy_highway(layer, inputs, state)
     np.testing.assert_allclose(outputs, expected, atol=1e-5)
     np.testing.assert_allclose(last, expected[:, -1], atol=1e-5)
-
-
-@pytest.mark.parametrize("unrolled_steps", [64, 1], ids=["straight", "looped"])
-@pytest.mark.parametrize("masked", [True, False])
-def test_fast_recurrence_and_its_gradients_equal_the_portable_ones(rng, monkeypatch, unrolled_steps, masked):
-    monkeypatch.setattr(scan_tensorflow, "UNROLLED_STEPS", unrolled_steps)
-    shapes = (B, T, 2 * H), (B, H), (DEPTH, H, 2 * H), (DEPTH, 2 * H)
-    arguments = [tf.constant(rng.normal(size=shape), "float32") for shape in shapes]
-    kept = tf.constant(rng.integers(0, 2, (B, H)) * 2.0, "float32") if masked else None
-    results = []
-    for sequence in (recurrent_highway_tensorflow.highway_sequence, recurrent_highway.plain_highway_sequence):
-        with tf.GradientTape() as tape:
-            tape.watch(arguments)
-            states = sequence(*arguments, kept)
-            loss = tf.reduce_sum(tf.sin(states) * tf.range(1.0, T + 1)[:, None])
-        results.append([states, *tape.gradient(loss, arguments)])
-    for mine, theirs in zip(*results, strict=True):
-        np.testing.assert_allclose(mine, theirs, atol=2e-5, rtol=1e-4)
 
 
 def test_transform_gates_begin_closed():

@@ -4,8 +4,7 @@ import pytest
 import tensorflow as tf
 
 from keras_tying.data import Vocabulary, load_corpus
-from keras_tying.losses import AugmentedLoss, OutputLayer, SequenceCrossEntropy, output_layer_tensorflow
-from keras_tying.losses.output_layer import Augmentation, plain_cross_entropy
+from keras_tying.losses import AugmentedLoss, OutputProjection, SequenceCrossEntropy
 from keras_tying.models import JointLanguageModel, LanguageModel
 from keras_tying.optimizers import ClippedSGD
 
@@ -38,7 +37,9 @@ def divergence_and_nll(arrays):
 
 
 def layer(arrays, **changes):
-    return OutputLayer(arrays["output"], **{"bias": arrays["bias"], "input_embeddings": arrays["input"], **changes})
+    return OutputProjection(
+        arrays["output"], **{"bias": arrays["bias"], "input_embeddings": arrays["input"], **changes}
+    )
 
 
 @pytest.mark.parametrize("training", [True, False])
@@ -55,32 +56,6 @@ def test_proportional_loss_is_equation_6_1(arrays):
     loss = AugmentedLoss.proportional(0.3, TAU, V, scale="mean")
     total, _, _ = loss.from_hidden(arrays["targets"], arrays["hidden"], layer(arrays))
     np.testing.assert_allclose(total, np.mean(0.3 * divergence * TAU**2 * V + 0.7 * nll), rtol=1e-5)
-
-
-@pytest.mark.parametrize("scores_per_chunk", [2**25, 5 * V, 1], ids=["one chunk", "five tokens", "one token"])
-@pytest.mark.parametrize(
-    "options", [{}, {"bias": None}, {"soft_cap": 2.0}, {"temperature": 0.5, "label_smoothing": 0.2}], ids=str
-)
-@pytest.mark.parametrize("target_gradient", [False, True])
-def test_fused_loss_and_gradients_equal_the_plain_computation(
-    arrays, options, scores_per_chunk, target_gradient, monkeypatch, rng
-):
-    monkeypatch.setattr(output_layer_tensorflow, "SCORES_PER_CHUNK", scores_per_chunk)
-    hidden, targets = tf.reshape(arrays["hidden"], (-1, H)), tf.reshape(arrays["targets"], (-1,))
-    weights = tf.constant(rng.uniform(size=B * T), "float32")
-    augmentation = Augmentation(TAU, 4.0, cross_entropy_weight=0.7, target_gradient=target_gradient)
-    output = layer(arrays, augmentation=augmentation, **options)
-    results = []
-    for function in (output_layer_tensorflow.fused_cross_entropy, plain_cross_entropy):
-        sources = [hidden, output.embeddings] + ([] if output.bias is None else [output.bias])
-        sources += [output.input_embeddings] if target_gradient else []
-        with tf.GradientTape() as tape:
-            tape.watch(sources)
-            total, nll = function(hidden, targets, weights, output)
-            total *= 3
-        results.append([total, nll, *tape.gradient(total, sources)])
-    for mine, theirs in zip(*results, strict=True):
-        np.testing.assert_allclose(mine, theirs, atol=2e-5, rtol=1e-5)
 
 
 def gradient_of_input_embeddings(arrays, loss):

@@ -6,7 +6,7 @@ from scipy.stats import chisquare
 
 from keras_tying import zoo
 from keras_tying.data import windows
-from keras_tying.losses import OutputLayer, SampledCrossEntropy
+from keras_tying.losses import OutputProjection, SampledCrossEntropy
 from keras_tying.losses.sampled_cross_entropy import sampled_token_losses
 from keras_tying.optimizers import ClippedSGD
 from keras_tying.training import stream_perplexity
@@ -26,19 +26,19 @@ def test_draws_follow_the_log_uniform_distribution():
     assert chisquare(np.bincount(drawn, minlength=V), 50_000 * Q).pvalue > 0.001
 
 
-@pytest.mark.parametrize("options", [{}, {"temperature": 2.0}, {"soft_cap": 3.0, "temperature": 0.5}], ids=str)
+@pytest.mark.parametrize("options", [{}, {"temperature": 2.0}, {"logit_soft_cap": 3.0, "temperature": 0.5}], ids=str)
 def test_loss_is_that_of_the_formula(arrays, options):
     hidden, targets, embeddings, bias = arrays
     drawn = np.array([0, 3, 3, 16, 5], "int32")
     z = hidden @ embeddings.T + bias
-    if cap := options.get("soft_cap"):
+    if cap := options.get("logit_soft_cap"):
         z = cap * np.tanh(z / cap)
     z = z / options.get("temperature", 1)
     expected = []
     for scores, target in zip(z, targets, strict=True):
         scores = scores - np.log(Q)
         expected.append(logsumexp(scores[[target, *drawn]]) - scores[target])
-    losses = sampled_token_losses(hidden, targets, drawn, OutputLayer(embeddings, bias, **options))
+    losses = sampled_token_losses(hidden, targets, drawn, OutputProjection(embeddings, bias, **options))
     np.testing.assert_allclose(keras.ops.convert_to_numpy(losses), expected, rtol=1e-5, atol=1e-5)
 
 

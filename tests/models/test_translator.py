@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 
 import keras_tying as kt
-from keras_tying.models import beam_search, beam_search_tensorflow, translating
+from keras_tying import backend
+from keras_tying.models import beam_search
 
 V, END = 4, 1
 BESIDES = 32_268_500  # parameters of the published model without embeddings and output bias
@@ -175,19 +176,6 @@ def test_sentences_are_translated_together_as_alone(model, source, beam_size):
         assert np.all(together.words[row, :, length:] == -1)
 
 
-@pytest.mark.parametrize(("precision", "tolerance"), [("float32", 1e-5), ("mixed_bfloat16", 0.02)])
-@pytest.mark.parametrize("beam_size", [1, 3])
-def test_search_in_the_graph_equals_the_portable_one(model, source, beam_size, precision, tolerance):
-    weights = model.get_weights()
-    model = small(dtype=precision)
-    model.set_weights(weights)
-    found = model.translate(source, END, beam_size, n_best=beam_size)
-    limits = translating.word_limits(source)
-    words, scores = beam_search.search_in_halves(model, source, limits, beam_size, 1.0, END)
-    np.testing.assert_array_equal(found.words, words)
-    np.testing.assert_allclose(found.scores, scores, atol=tolerance)
-
-
 def test_finished_sentences_leave_the_batch(model, source, monkeypatch):
     rows = []
     advance = beam_search.advance
@@ -199,7 +187,7 @@ def test_finished_sentences_leave_the_batch(model, source, monkeypatch):
     monkeypatch.setattr(beam_search, "advance", counted)
     monkeypatch.setattr(beam_search, "compile_function", lambda model, function: function)
     limits = np.array([1, 1, 1, 4, 9], "int32")
-    beam_search.search_in_halves(model, source, limits, 1, 1.0, END)
+    backend.portable(beam_search.search)(model, source, limits, 1, 1.0, END)
     assert rows[0] == 8  # five, filled up
     assert rows[-1] <= 2
 
@@ -229,14 +217,3 @@ def test_more_translations_than_the_beam_are_refused(model, source):
 
 def test_no_sentences_give_no_translations(model):
     assert model.translate(np.zeros((0, 3), "int32"), END).words.shape[0] == 0
-
-
-@pytest.mark.parametrize("words", [4, 40, 41, 8000])
-def test_the_likeliest_words_are_found_in_blocks(rng, words):
-    model, live = small(size=words), np.array([[True, False, True], [False, True, True]])
-    hidden = keras.ops.convert_to_tensor(rng.normal(size=(2, 3, 6)).astype("float32") * 50)
-    found = beam_search_tensorflow.likeliest_words(model, hidden, live, 4)
-    expected = beam_search.likeliest_words(model, hidden, live, 4)
-    np.testing.assert_array_equal(np.array(found[1])[live], np.array(expected[1])[live])
-    np.testing.assert_allclose(np.array(found[0])[live], np.array(expected[0])[live], atol=1e-5)
-    assert not np.any(np.array(found[1])[~live])

@@ -118,11 +118,12 @@ def _train(script: str, folder: Path, recipe: str, files: list, options: tuple) 
     return Run(folder, succeed(script, "--recipe", path, *files, "--run", folder, *options))
 
 
-def train_nnjm(folder: Path, files: list, *options) -> Run:
+def train_nnjm(folder: Path, files: list, *options, **optimisation) -> Run:
     """Trains the NNJM alone."""
-    small = ["--models", "nnjm", "--window", "3", "--embedding-size", "8", "--hidden-units", "16", "--batch-size", "16"]
-    printed = succeed("train/nnjm.py", *files, "--run", folder, *small, *options)
-    return Run(folder / "nnjm", printed)
+    settings = ["model.window=3", "model.embedding_size=8", "model.hidden_units=[16]", "optimisation.batch_size=16"]
+    settings += [f"optimisation.{name}={value}" for name, value in optimisation.items()]
+    small = ["--recipe", "nnjm", "--set", *settings]
+    return Run(folder, succeed("train/nnjm.py", *files, "--run", folder, *small, *options))
 
 
 def train_word2vec(folder: Path, *options) -> Run:

@@ -27,21 +27,21 @@ def swapped(texts, tmp_path_factory):
 def overshot(texts, tmp_path_factory):
     """A run at so high a rate that some epochs are worse than those before."""
     files = harness.linked_options(*texts.values())
-    return train_nnjm(tmp_path_factory.mktemp("high") / "run", files, "--epochs", 6, "--learning-rate", 30)
+    return train_nnjm(tmp_path_factory.mktemp("high") / "run", files, "--epochs", 6, learning_rate=30.0)
 
 
 def test_test_perplexity_is_that_of_the_test_text(swapped):
     first, second = swapped["ab"].results, swapped["ba"].results
-    assert first["test_perplexity"] == pytest.approx(second["valid_perplexity"], rel=1e-6)
-    assert first["valid_perplexity"] == pytest.approx(second["test_perplexity"], rel=1e-6)
-    assert first["test_perplexity"] != pytest.approx(first["valid_perplexity"], rel=1e-3)
+    assert first["test_perplexity"] == pytest.approx(second["validation_perplexity"], rel=1e-6)
+    assert first["validation_perplexity"] == pytest.approx(second["test_perplexity"], rel=1e-6)
+    assert first["test_perplexity"] != pytest.approx(first["validation_perplexity"], rel=1e-3)
 
 
 def test_evaluate_prints_each_split_beside_its_own_perplexity(swapped):
     printed = harness.succeed("train/nnjm.py", "--evaluate", swapped["ab"].folder)
     figures = {split: float(figure) for split, figure in re.findall(r"(valid|test) +perplexity +([\d.]+)", printed)}
     results = swapped["ab"].results
-    assert figures == pytest.approx({split: results[f"{split}_perplexity"] for split in ("valid", "test")}, abs=0.006)
+    assert figures == pytest.approx({split: results[f"{name}_perplexity"] for split, name in (("valid", "validation"), ("test", "test"))}, abs=0.006)
     assert abs(figures["valid"] - figures["test"]) > 0.1
 
 
@@ -61,11 +61,11 @@ def test_the_learning_rate_is_halved_after_each_epoch_that_was_worse(overshot):
 
 def test_the_best_epoch_is_restored(overshot):
     perplexities = overshot.logged("val_perplexity")
-    assert overshot.results["valid_perplexity"] == pytest.approx(min(perplexities), rel=1e-6)
+    assert overshot.results["validation_perplexity"] == pytest.approx(min(perplexities), rel=1e-6)
     assert perplexities[-1] > 1.001 * min(perplexities)
 
 
 def test_training_stops_once_patience_is_at_its_end(tmp_path, texts):
-    options = ["--epochs", 9, "--patience", 2, "--learning-rate", NO_RATE]
-    run = train_nnjm(tmp_path / "run", harness.linked_options(*texts.values()), *options)
+    files = harness.linked_options(*texts.values())
+    run = train_nnjm(tmp_path / "run", files, "--epochs", 9, patience=2, learning_rate=NO_RATE)
     assert len(run.history) == run.results["epochs"] == 3  # the first is the best

@@ -12,7 +12,7 @@ DATA = '[data]\ncorpus = "files"\nvocabulary_size = 150\n'
 
 
 def recipe(model=MODEL, **optimisation):
-    settings = {"batch_size": 4, "steps": 5, "epochs": 1, **optimisation}
+    settings = {"batch_size": 4, "sequence_length": 5, "epochs": 1, **optimisation}
     lines = "\n".join(f"{name} = {value}" for name, value in settings.items())
     return f'title = "Tiny"\n{model}{DATA}[optimisation]\n{lines}\n'
 
@@ -106,7 +106,7 @@ def test_every_epoch_starts_from_an_empty_state(tmp_path, files):
 def test_state_is_carried_from_window_to_window(tmp_path, files):
     """Without it a word's perplexity would depend on where windows end: 20 of 10 words, or 40 of 5, are as good."""
     perplexities = [
-        train_lm(tmp_path / str(steps), recipe(steps=steps, learning_rate=NO_RATE), files).results["train_perplexity"]
+        train_lm(tmp_path / str(steps), recipe(sequence_length=steps, learning_rate=NO_RATE), files).results["train_perplexity"]
         for steps in (5, 10)
     ]
     assert perplexities[0] == pytest.approx(perplexities[1], rel=1e-6)
@@ -120,7 +120,7 @@ def stepped(one_batch, tmp_path_factory):
         "before": {"learning_rate": NO_RATE},
         "plain": {"learning_rate": 0.5},
         "l2": {"learning_rate": 0.5, "l2": 0.2},
-        "weight decay": {"learning_rate": 0.5, "weight_decay": 0.3},
+        "weight decay": {"learning_rate": 0.5, "decoupled_weight_decay": 0.3},
         "clipped": {"learning_rate": 0.5, "clip_norm": 0.01},
     }
     return {

@@ -16,7 +16,7 @@ title = "Tiny"
 name = "dl4mt_small"
 arguments = {{ tying = "three_way", embedding_size = 16, units = 16, dropout = 0.0 }}
 [data]
-subwords = 150
+vocabulary_size = 150
 [optimisation]
 {optimisation}
 """
@@ -118,7 +118,7 @@ def test_the_weights_of_the_epoch_with_the_best_bleu_are_restored(run):
     best = bleu.index(max(bleu))
     assert best < EPOCHS - 1
     assert perplexities[best] != pytest.approx(perplexities[-1], rel=1e-3)
-    assert run.results["valid_perplexity"] == pytest.approx(perplexities[best], rel=1e-5)
+    assert run.results["validation_perplexity"] == pytest.approx(perplexities[best], rel=1e-5)
 
 
 def loss_in_numpy(run, files, label_smoothing=0.0):

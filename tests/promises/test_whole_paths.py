@@ -19,7 +19,7 @@ corpus = "files"
 vocabulary_size = 150
 [optimisation]
 batch_size = 4
-steps = 5
+sequence_length = 5
 epochs = 2
 """
 STUDY = """

@@ -1,9 +1,9 @@
 import pytest
+from keras_tying.training.translation_recipes import load_translation_recipe
 
 from keras_tying import zoo
 from keras_tying.tables import dump_table, load_table, parse_table
-from keras_tying.training.translation_recipes import load_translation_recipe
-from keras_tying.zoo import cards, recipes
+from keras_tying.zoo import recipes
 from keras_tying.zoo.registry import create_model
 
 
@@ -29,16 +29,6 @@ def test_every_recipe_names_a_model_that_builds(name):
         assert exact in {f"{millions:.0f}M", f"{millions:.1f}M", f"{millions:.2f}M"}
     if recipe.measured:
         assert recipe.measured.parameters == model.count_params()
-
-
-@pytest.mark.parametrize("name", recipes.list_recipes())
-def test_cards_show_what_the_recipes_hold(name):
-    folder = recipes.recipe_folder()
-    found = {each: recipes.load_recipe(each) for each in recipes.list_recipes()}
-    assert (folder / f"{name}.md").read_text() == cards.card(name, found[name])
-    assert (folder / "README.md").read_text() == cards.table(found)
-    readme = (folder.parent / "README.md").read_text()
-    assert cards.with_summary(readme, found) == readme
 
 
 @pytest.mark.parametrize(

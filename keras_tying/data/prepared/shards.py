@@ -5,9 +5,9 @@ import os
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
-from array_record.python.array_record_module import ArrayRecordReader, ArrayRecordWriter
-
+from keras_tying.extras import require
 from keras_tying.tables import Table
 
 OPEN_FILES = 64
@@ -40,7 +40,7 @@ def write_shard(path: Path, records: Iterable[bytes], origin: str, totals: dict[
     """
     temporary, number = path.with_name(f".{path.name}.{os.getpid()}"), 0
     try:
-        writer = ArrayRecordWriter(str(temporary), f"group_size:{group}")
+        writer = array_record().ArrayRecordWriter(str(temporary), f"group_size:{group}")
         for record in records:
             writer.write(record)
             number += 1
@@ -107,9 +107,9 @@ class Shards:
     def _paths(self):
         return ((self.folder / shard.file, shard) for shard in self.shards)
 
-    def _open(self, shard: int) -> ArrayRecordReader:
+    def _open(self, shard: int) -> Any:
         entry = self.shards[shard]
-        reader = ArrayRecordReader(str(self.folder / entry.file))
+        reader = array_record().ArrayRecordReader(str(self.folder / entry.file))
         if reader.num_records() != entry.records:
             raise self._damaged(shard, f"expected {entry.records:,} records, received {reader.num_records():,}")
         return reader
@@ -117,6 +117,11 @@ class Shards:
     def _damaged(self, shard: int, how: str) -> ValueError:
         path = self.folder / self.shards[shard].file
         return ValueError(f"{path} is damaged ({how}). Remove it and prepare the text again: it alone is made anew.")
+
+
+def array_record() -> Any:
+    """The module of readers and writers."""
+    return require("array_record.python.array_record_module", "translation")
 
 
 def _sha256(path: Path) -> str:

@@ -1,0 +1,7 @@
+"""Compiled functions of a model: `tf.function`."""
+
+import tensorflow as tf
+
+
+def compile_function(model, function):
+    return tf.function(function, reduce_retracing=True, autograph=False)

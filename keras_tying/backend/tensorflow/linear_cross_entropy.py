@@ -1,0 +1,168 @@
+"""Cross-entropy of a linear layer's logits: loss and gradient in one pass over chunks of tokens."""
+
+import tensorflow as tf
+
+from keras_tying.backend.tensorflow.soft_target import Divergence, log_normalizer
+
+LOGITS_PER_CHUNK = 2**25
+"""Logits (tokens times words) in memory at once: 128 MiB in float32. With gradients, at least half the size of the
+embeddings: each chunk adds a matrix to their gradient, so large embeddings should not need many chunks."""
+
+SMALLEST_PROBABILITY = 1e-30
+"""Smaller ones lose digits; the logarithm is then computed from the logits."""
+
+
+def linear_token_losses(hidden, targets, output):
+    """Objective and negative log-likelihood `[N]` of `targets` `[N]` given `hidden` `[N, H]`, in chunks."""
+    embeddings, bias, input_embeddings = _operands(hidden, output)
+
+    def chunk_losses(states, targets):
+        logits = _logits(states, embeddings, bias, output)
+        objective, nll = _losses(logits, tf.nn.softmax(logits), targets, output)
+        return _with_soft_target(objective, _divergence(logits, targets, input_embeddings, output), output), nll
+
+    return _over_chunks(chunk_losses, (hidden, targets), embeddings)
+
+
+def linear_cross_entropy(hidden, targets, weights, output):
+    """The weighted sum of objectives, with its gradient computed beside it: the backward pass only scales it."""
+    embeddings, bias, input_embeddings = _operands(hidden, output)
+    target_gradient = output.soft_target is not None and output.soft_target.target_gradient
+    others = (() if bias is None else (bias,)) + ((input_embeddings,) if target_gradient else ())
+
+    @tf.custom_gradient
+    def cross_entropy(hidden, embeddings, *others):
+        def chunk_gradients(states, targets, chunk_weights):
+            logits = _logits(states, embeddings, bias, output)
+            probabilities = tf.nn.softmax(logits)
+            objective, nll = _losses(logits, probabilities, targets, output)
+            divergence = _divergence(logits, targets, input_embeddings, output)
+            objective = _with_soft_target(objective, divergence, output)
+            with tf.control_dependencies([nll]):  # then the probabilities' memory can become their gradient's
+                d_logits = _logit_gradient(logits, probabilities, divergence, targets, output)
+            # The weights meet the narrow sides of the products, not the logits.
+            d_logits, by_token = tf.cast(d_logits, states.dtype), tf.cast(chunk_weights, states.dtype)[:, None]
+            d_parameters = [tf.matmul(d_logits, states * by_token, transpose_a=True)]
+            if bias is not None:
+                d_parameters.append(tf.matmul(d_logits, by_token, transpose_a=True)[:, 0])
+            if target_gradient:
+                d_parameters.append(divergence.embedding_gradient(output.soft_target.weight * chunk_weights))
+            return objective, nll, tf.matmul(d_logits, embeddings) * by_token, *d_parameters
+
+        objective, nll, d_hidden, *d_parameters = _over_chunks(
+            chunk_gradients, (hidden, targets, weights), embeddings, sums=(embeddings, *others)
+        )
+
+        def gradient(d_total, _):
+            scale = tf.cast(d_total, hidden.dtype)
+            return tuple(scale * d for d in (d_hidden, *d_parameters))
+
+        return (tf.reduce_sum(objective * weights), nll), gradient
+
+    total, nll = cross_entropy(hidden, embeddings, *others)
+    return total, tf.stop_gradient(nll)
+
+
+def _operands(hidden, output):
+    embeddings = tf.cast(tf.convert_to_tensor(output.embeddings), hidden.dtype)
+    bias = None if output.bias is None else tf.cast(tf.convert_to_tensor(output.bias), hidden.dtype)
+    input_embeddings = None
+    if output.soft_target is not None:
+        input_embeddings = tf.cast(tf.convert_to_tensor(output.input_embeddings), hidden.dtype)
+        if not output.soft_target.target_gradient:
+            input_embeddings = tf.stop_gradient(input_embeddings)
+    return embeddings, bias, input_embeddings
+
+
+def _logits(states, embeddings, bias, output):
+    """What the softmax sees, float32 `[N, V]`."""
+    logits = tf.matmul(states, embeddings, transpose_b=True)
+    if bias is not None:
+        logits = tf.nn.bias_add(logits, bias)
+    logits = tf.cast(logits, tf.float32)
+    if output.logit_soft_cap is not None:
+        logits = tf.tanh(logits / output.logit_soft_cap) * output.logit_soft_cap
+    return logits if output.temperature == 1 else logits / output.temperature
+
+
+def _losses(logits, probabilities, targets, output):
+    """Objective and negative log-likelihood `[N]`; they differ by label smoothing."""
+    probability = tf.gather(probabilities, targets, batch_dims=1)
+    nll = tf.cond(
+        tf.reduce_all(probability > SMALLEST_PROBABILITY),
+        lambda: -tf.math.log(probability),
+        lambda: log_normalizer(logits, probabilities) - tf.gather(logits, targets, batch_dims=1),
+    )
+    if not output.label_smoothing:
+        return nll, nll
+    uniform = nll + tf.gather(logits, targets, batch_dims=1) - tf.reduce_mean(logits, -1)
+    return (1 - output.label_smoothing) * nll + output.label_smoothing * uniform, nll
+
+
+def _divergence(logits, targets, input_embeddings, output):
+    """The `Divergence` from the soft target, if there is one."""
+    if output.soft_target is None:
+        return None
+    return Divergence(logits, targets, input_embeddings, output.soft_target.temperature)
+
+
+def _with_soft_target(objective, divergence, output):
+    """The objective `[N]` with its soft target."""
+    if divergence is None:
+        return objective
+    return output.soft_target.cross_entropy_weight * objective + output.soft_target.weight * divergence.values
+
+
+def _logit_gradient(logits, probabilities, divergence, targets, output):
+    """Gradients of the objectives in the logits before temperature and cap, `[N, V]`."""
+    soft_target = output.soft_target
+    share = 1.0 if soft_target is None else soft_target.cross_entropy_weight
+    gradient = probabilities
+    if output.label_smoothing:
+        gradient -= output.label_smoothing / tf.cast(tf.shape(logits)[1], tf.float32)
+    if divergence is not None:
+        excess = divergence.logit_gradient * (soft_target.weight / soft_target.temperature)
+        gradient = excess + (gradient if share == 1 else share * gradient)
+    places = tf.stack([tf.range(tf.shape(targets)[0], dtype=targets.dtype), targets], -1)
+    at_targets = tf.fill([tf.shape(targets)[0]], share * (1 - output.label_smoothing))
+    gradient = tf.tensor_scatter_nd_sub(gradient, places, at_targets)
+    if output.temperature != 1:
+        gradient /= output.temperature
+    if output.logit_soft_cap is not None:
+        gradient *= 1 - tf.square(logits * (output.temperature / output.logit_soft_cap))
+    return gradient
+
+
+def _over_chunks(function, arrays, embeddings, sums=()):
+    """Applies `function` to chunks of `arrays` along their first axis.
+
+    The last outputs of `function`, shaped like `sums`, are added up; those before are concatenated.
+    """
+    vocabulary_size, width = embeddings.shape
+    chunk = max(1, LOGITS_PER_CHUNK // vocabulary_size, width // 2 if sums else 0)
+    if arrays[0].shape[0] is None:
+        one_chunk = tf.shape(arrays[0])[0] <= chunk
+        return tf.cond(one_chunk, lambda: function(*arrays), lambda: _chunk_by_chunk(function, arrays, chunk, sums))
+    return function(*arrays) if arrays[0].shape[0] <= chunk else _chunk_by_chunk(function, arrays, chunk, sums)
+
+
+def _chunk_by_chunk(function, arrays, chunk, sums):
+    length = tf.shape(arrays[0])[0]
+    chunks = tf.maximum(-(-length // chunk), 1)
+    shapes = [arrays[1].shape, arrays[1].shape, arrays[0].shape][: 3 if sums else 2]
+    dtypes = [tf.float32, tf.float32, arrays[0].dtype][: len(shapes)]
+    joined = [tf.TensorArray(dtype, chunks, infer_shape=False) for dtype in dtypes]
+
+    def body(i, joined, totals):
+        outputs = function(*(array[i * chunk : (i + 1) * chunk] for array in arrays))
+        pieces, parts = outputs[: len(joined)], outputs[len(joined) :]
+        joined = [array.write(i, piece) for array, piece in zip(joined, pieces, strict=True)]
+        return i + 1, joined, [total + part for total, part in zip(totals, parts, strict=True)]
+
+    _, joined, totals = tf.while_loop(
+        lambda i, *_: i < chunks,
+        body,
+        (0, joined, [tf.zeros_like(total) for total in sums]),
+        parallel_iterations=1,  # one chunk's logits at a time
+    )
+    return *(tf.ensure_shape(array.concat(), shape) for array, shape in zip(joined, shapes, strict=True)), *totals

@@ -1,0 +1,30 @@
+"""Norm and update of SGD that read a gradient once each and do not copy it."""
+
+import tensorflow as tf
+
+
+def squared_norm(gradient):
+    """Sum of the squares of all elements, float32."""
+    if isinstance(gradient, tf.IndexedSlices):
+        gradient = _rows(gradient)
+    return 2 * tf.nn.l2_loss(tf.cast(gradient, tf.float32))
+
+
+def _rows(gradient):
+    """The rows of a sparse gradient, each of them once; where XLA compiles, on GPUs, all rows."""
+    if tf.config.list_logical_devices("GPU"):
+        return tf.convert_to_tensor(gradient)
+    words, places = tf.unique(gradient.indices)
+    return tf.math.unsorted_segment_sum(gradient.values, places, tf.size(words))
+
+
+def descend(variable, gradient, rate):
+    """Subtracts `rate` times `gradient` from `variable`."""
+    variable = variable if isinstance(variable, tf.Variable) else variable.value
+    rate = tf.cast(rate, variable.dtype)
+    if isinstance(gradient, tf.IndexedSlices):
+        variable.scatter_sub(tf.IndexedSlices(tf.cast(gradient.values, variable.dtype) * rate, gradient.indices))
+    else:
+        tf.raw_ops.ResourceApplyGradientDescent(
+            var=variable.handle, alpha=rate, delta=tf.cast(gradient, variable.dtype)
+        )

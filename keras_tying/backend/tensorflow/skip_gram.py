@@ -1,0 +1,57 @@
+"""TensorFlow: a step of skip-gram that touches only the rows of the words in the batch.
+
+The gradient is written out. With the learning rate `r` and the error `e = met - weight * sigmoid(v . u)` of a
+centre and a word beside it, as `SkipGram.targets` gives them:
+
+    u += r * sum of e v        v += r * sum of e u
+
+A word that occurs several times in a batch receives the sum.
+"""
+
+import keras
+import tensorflow as tf
+
+from keras_tying.models import skip_gram as portable
+
+
+def can_update_rows(model: keras.Model) -> bool:
+    """Whether the compiled optimizer does nothing but subtract the gradient times the learning rate."""
+    optimizer = model.optimizer
+    return (
+        type(optimizer) is keras.optimizers.SGD
+        and optimizer.momentum == 0
+        and not any((optimizer.weight_decay, optimizer.clipnorm, optimizer.clipvalue, optimizer.global_clipnorm))
+        and not any((optimizer.use_ema, optimizer.gradient_accumulation_steps, optimizer.loss_scale_factor))
+        and model.compute_dtype == "float32"
+        and model.distribute_strategy.num_replicas_in_sync == 1
+    )
+
+
+def train_step(model, data):
+    """A step of training on a batch: of plain SGD, by rows; of other optimizers, the step of Keras."""
+    if not can_update_rows(model):
+        return portable.ReplicatedModel.train_step(model, data)
+    inputs, _, _ = keras.utils.unpack_x_y_sample_weight(data)
+    words, met, weights = model.targets(inputs)  # [R, O], [R, S, O], [R, S, O]
+    input_matrix = model.embedding.embeddings.value
+    output_matrix = model.context_embedding.embeddings.value
+
+    centres = tf.gather(input_matrix, inputs["centres"])  # [R, S, H]
+    others = tf.gather(output_matrix, words)  # [R, O, H]
+    scores = tf.matmul(centres, others, transpose_b=True)
+    rate = tf.cast(model.optimizer.learning_rate, tf.float32)
+    errors = (met - weights * tf.sigmoid(scores)) * rate
+    _add_to_rows(input_matrix, inputs["centres"], tf.matmul(errors, others))
+    _add_to_rows(output_matrix, words, tf.matmul(errors, centres, transpose_a=True))
+    model.optimizer.iterations.assign_add(1)
+
+    loss = tf.reduce_sum(weights * tf.nn.softplus(scores) - met * scores)
+    model._loss_tracker.update_state(loss, sample_weight=tf.shape(scores)[0])
+    model.update_metrics(loss, met)
+    model.count_updates(inputs["centres"], words, met, weights)
+    return model.get_metrics_result()
+
+
+def _add_to_rows(matrix, ids, values):
+    width = values.shape[-1]
+    matrix.scatter_add(tf.IndexedSlices(tf.reshape(values, [-1, width]), tf.reshape(ids, [-1])))

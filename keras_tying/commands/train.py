@@ -1,0 +1,269 @@
+"""The command line of all training commands: new run, resume, evaluate."""
+
+import argparse
+import json
+import tomllib
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, get_args
+
+import keras
+
+from keras_tying.commands.exit_codes import run_command
+from keras_tying.distribution import STRATEGIES, Distribution, open_distribution
+from keras_tying.tables import validate_table
+from keras_tying.training.engine import create_run, train
+from keras_tying.training.runs import Run, RunSettings
+from keras_tying.training.task import Task
+from keras_tying.zoo.recipes import Precision, Recipe, load_recipe, record_measured
+
+NOT_REPRODUCED = {
+    *("run", "resume", "evaluate", "restartable", "record", "checkpoint_minutes"),
+    *("strategy", "replicas", "wait_minutes", "data_dir", "recipe", "seed"),
+}
+"""Arguments that a reproducing command leaves out, or names at a fixed place."""
+
+Mode = Callable[[argparse.Namespace, Callable[[], Task]], int]
+"""A mode of one command: takes the arguments and a function that makes a task from them; returns the exit code."""
+
+
+def train_command(
+    task_class: type[Task], usage: str, argv: Sequence[str], modes: dict[str, tuple[str, Mode]] | None = None
+) -> int:
+    """Trains, resumes or evaluates runs of one task.
+
+    Args:
+        task_class: The task.
+        usage: Its help text.
+        argv: The command's arguments.
+        modes: Further modes by option: its help text and what it does. An option whose help text starts with
+            `RUN:` takes the folder of a run.
+
+    Returns:
+        The exit code.
+    """
+    parser = make_parser(task_class, usage, modes or {})
+    arguments = parser.parse_args(argv)
+    return run_command(
+        lambda: _work(task_class, parser, arguments, modes or {}),
+        f"Continue with: python {task_class.script} --resume {{run}}",
+    )
+
+
+def make_parser(task_class: type[Task], usage: str, modes: dict[str, tuple[str, Mode]]) -> argparse.ArgumentParser:
+    """The parser of a training command. All commands share its arguments but those of the task."""
+    parser = argparse.ArgumentParser(
+        prog=task_class.script, description=usage, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    mode = parser.add_mutually_exclusive_group()
+    mode.add_argument(
+        "--recipe",
+        nargs="+",
+        default=list(task_class.default_recipes),
+        metavar="RECIPE",
+        help=f"names of recipes, or TOML files; default: {' '.join(task_class.default_recipes)}",
+    )
+    mode.add_argument("--resume", type=Path, metavar="RUN", help="continue a run, or all runs in a folder")
+    mode.add_argument("--evaluate", type=Path, metavar="RUN", help="measure a trained run, or all runs in a folder")
+    for name, (text, _) in modes.items():
+        if text.startswith("RUN:"):
+            mode.add_argument(f"--{name}", type=Path, metavar="RUN", help=text.removeprefix("RUN:").strip())
+        else:
+            mode.add_argument(f"--{name}", action="store_true", help=text)
+    run = parser.add_argument_group("run")
+    run.add_argument("--run", type=Path, metavar="FOLDER", help="folder of the run; default: runs/RECIPE")
+    run.add_argument("--seed", type=int, default=1, help="default: %(default)s")
+    run.add_argument("--epochs", type=int, help="instead of the recipe's number")
+    run.add_argument("--precision", choices=get_args(Precision), default="float32", help="default: %(default)s")
+    run.add_argument(
+        "--set", nargs="+", default=[], metavar="KEY=VALUE", help="change the recipe: optimisation.learning_rate=0.5"
+    )
+    run.add_argument("--checkpoint-minutes", type=float, default=5.0, help="time between checkpoints; default: 5")
+    run.add_argument("--restartable", action="store_true", help="continue the run if its folder exists")
+    run.add_argument("--record", action="store_true", help="write the results into the recipe")
+    text = parser.add_argument_group("text and model")
+    text.add_argument("--data-dir", type=Path, metavar="DIR", help="folder of the corpus, instead of a download")
+    task_class.add_arguments(text)  # type: ignore[arg-type]  # a group takes arguments as a parser does
+    place = parser.add_argument_group("distribution, see docs/distributed.md")
+    place.add_argument("--strategy", choices=STRATEGIES, default="auto", help="default: %(default)s")
+    place.add_argument("--replicas", type=int, help="mirrored: number of GPUs, or of parts of the processor")
+    place.add_argument("--wait-minutes", type=float, default=10.0, help="multiworker: maximum wait for other workers")
+    return parser
+
+
+def _work(
+    task_class: type[Task],
+    parser: argparse.ArgumentParser,
+    arguments: argparse.Namespace,
+    modes: dict[str, tuple[str, Mode]],
+) -> int:
+    def new_task(recipe: str, files: dict[str, list[list[Path]]] | None) -> Task:
+        return task_class(_new_settings(task_class, parser, arguments, recipe, files))
+
+    if arguments.evaluate:
+        return _evaluate(task_class, arguments)
+    for name, (_, mode) in modes.items():
+        if getattr(arguments, name):
+            return mode(arguments, lambda: new_task(arguments.recipe[0], task_class.given_files(arguments)))
+    distribution = open_distribution(arguments.strategy, arguments.replicas, arguments.wait_minutes)
+    runs = _open_runs(task_class, arguments, distribution, new_task)
+    for task, run in runs:
+        if len(runs) > 1 and run.results.exists():
+            continue
+        train(task, run, distribution, arguments.checkpoint_minutes)
+        if arguments.record and distribution.is_chief:
+            record_measured(task.settings.recipe_name, task.recipe, json.loads(run.results.read_text()))
+    return 0
+
+
+def _open_runs(
+    task_class: type[Task],
+    arguments: argparse.Namespace,
+    distribution: Distribution,
+    new_task: Callable[[str, dict[str, list[list[Path]]] | None], Task],
+) -> list[tuple[Task, Run]]:
+    """The runs that the command trains: existing ones, or new ones, which the chief makes."""
+    if arguments.resume:
+        return [open_run(task_class, run) for run in Run.find(arguments.resume)]
+    folders = run_folders(arguments)
+
+    def make_or_open() -> list[tuple[Task, Run]]:
+        existing = [folder for folder in folders.values() if arguments.restartable and Run(folder).config.is_file()]
+        files = None
+        if len(existing) < len(folders):
+            for folder in folders.values():
+                if folder not in existing:
+                    Run(folder).check_free()
+            files = task_class.given_files(arguments)
+        tasks = {recipe: new_task(recipe, files) for recipe, folder in folders.items() if folder not in existing}
+        task_class.complete(list(tasks.values()), next(iter(folders.values())))
+        for recipe, task in tasks.items():
+            create_run(task, folders[recipe])
+        return [open_run(task_class, Run(folder)) for folder in folders.values()]
+
+    def open_all() -> list[tuple[Task, Run]]:
+        return [open_run(task_class, Run.open(folder)) for folder in folders.values()]
+
+    return distribution.chief_first(make_or_open, open_all)
+
+
+def run_folders(arguments: argparse.Namespace) -> dict[str, Path]:
+    """The folder of each recipe's run."""
+    if len(arguments.recipe) == 1:
+        (recipe,) = arguments.recipe
+        return {recipe: arguments.run or Path("runs") / Path(recipe).stem}
+    return {recipe: (arguments.run or Path("runs")) / Path(recipe).stem for recipe in arguments.recipe}
+
+
+def open_run(task_class: type[Task], run: Run) -> tuple[Task, Run]:
+    """The task of an existing run, with its vocabularies.
+
+    Raises:
+        ValueError: If it is a run of another task.
+    """
+    settings = run.settings()
+    _check_task(task_class, settings.recipe, str(run.folder), "run")
+    task = task_class(settings)
+    task.open_vocabularies(run)
+    return task, run
+
+
+def _check_task(task_class: type[Task], recipe: Recipe, name: str, what: str) -> None:
+    if recipe.task != task_class.name:
+        raise ValueError(
+            f"{name} is a {what} of the task {recipe.task!r}. {task_class.script} trains {task_class.name!r}."
+        )
+
+
+def _new_settings(
+    task_class: type[Task],
+    parser: argparse.ArgumentParser,
+    arguments: argparse.Namespace,
+    recipe_name: str,
+    files: dict[str, list[list[Path]]] | None,
+) -> RunSettings:
+    recipe = load_recipe(recipe_name, task_class.name)  # type: ignore[arg-type]  # each class has one of the names
+    _check_task(task_class, recipe, repr(recipe_name), "recipe")
+    changes = {**({"data.corpus": "files"} if files else {}), **task_class.changes(recipe, arguments)}
+    if arguments.epochs is not None:
+        changes["optimisation.epochs"] = arguments.epochs
+    changes |= dict(map(_assignment, arguments.set))
+
+    def resolved(path: Path | None) -> str | None:
+        return None if path is None else str(path.resolve())
+
+    values = {
+        "recipe": changed_recipe(recipe, changes).model_dump(exclude_none=True),
+        "recipe_name": recipe_name,
+        "seed": arguments.seed,
+        "precision": arguments.precision,
+        "command": reproducing_command(task_class, parser, arguments, recipe_name),
+        "data_dir": resolved(arguments.data_dir),
+        "files": files and {s: [[str(p.resolve()) for p in group] for group in groups] for s, groups in files.items()},
+        "prepared": resolved(getattr(arguments, "prepared", None)),
+        "subwords": resolved(getattr(arguments, "subwords", None)),
+        "initial_vectors": {n: str(path.resolve()) for n, path in task_class.initial_vectors(arguments).items()},
+    }
+    return validate_table(RunSettings, values, "command line")
+
+
+def _assignment(text: str) -> tuple[str, Any]:
+    """Key and value of `KEY=VALUE`; the value is TOML, or else a string."""
+    key, equals, value = text.partition("=")
+    if not equals or "." not in key:
+        raise ValueError(f"--set expects TABLE.KEY=VALUE, for example data.vocabulary_size=500. Received: {text!r}")
+    try:
+        return key, tomllib.loads(f"value = {value}")["value"]
+    except tomllib.TOMLDecodeError:
+        return key, value
+
+
+def changed_recipe(recipe: Recipe, changes: dict[str, Any]) -> Recipe:
+    """A recipe with other values.
+
+    Args:
+        recipe: The recipe.
+        changes: New values by key, for example `"optimisation.epochs"`. `model.` and `loss.` may leave out
+            `arguments.`.
+
+    Raises:
+        ValueError: If a key is unknown or a value of the wrong type.
+    """
+    values = recipe.model_dump(exclude_none=True, exclude={"measured"} if changes else None)
+    for key, value in changes.items():
+        table, *rest = key.split(".")
+        if table in ("model", "loss") and rest[0] not in ("name", "arguments"):
+            rest = ["arguments", *rest]
+        place = values.setdefault(table, {})
+        for part in rest[:-1]:
+            place = place.setdefault(part, {})
+        place[rest[-1]] = value
+    return validate_table(type(recipe), values, "the recipe with the changes of the command line")
+
+
+def reproducing_command(
+    task_class: type[Task], parser: argparse.ArgumentParser, arguments: argparse.Namespace, recipe: str
+) -> str:
+    """The command that gives the same results elsewhere. Placeholders stand for paths of this machine."""
+    words = ["python", task_class.script, "--recipe", recipe, "--seed", str(arguments.seed)]
+    for name, value in vars(arguments).items():
+        if name in NOT_REPRODUCED or value == parser.get_default(name):
+            continue
+        words.append(f"--{name.replace('_', '-')}")
+        for each in value if isinstance(value, list) else [value]:
+            if isinstance(each, Path):
+                words.append(name.removesuffix("_file").upper())
+            elif each is not True:
+                words.append(str(each))
+    return " ".join(words) + (" --data-dir DIR" if arguments.data_dir else "")
+
+
+def _evaluate(task_class: type[Task], arguments: argparse.Namespace) -> int:
+    for run in Run.find(arguments.evaluate):
+        task, _ = open_run(task_class, run)
+        keras.utils.set_random_seed(task.settings.seed)
+        model = run.load_model()
+        task.load_text()
+        for line in task.evaluate(model, arguments):
+            print(line if run.folder == arguments.evaluate else f"{run.folder.name:12} {line}", flush=True)
+    return 0

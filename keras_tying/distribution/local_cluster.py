@@ -1,0 +1,116 @@
+"""A cluster of workers on this machine, restarted together when one is lost.
+
+python -m keras_tying.distribution.local_cluster --workers 2 -- train/lm.py --run runs/two --restartable
+
+Every worker runs the command with a `TF_CONFIG` of its own. When one fails, the others are stopped and, if the run can
+be resumed, all are started again, as a scheduler does.
+"""
+
+import argparse
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+
+from keras_tying.distribution.strategies import RESUMABLE
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(
+        prog="keras-tying cluster", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--restarts", type=int, default=0, help="maximum number of restarts after the loss of a worker")
+    parser.add_argument("--grace-seconds", type=float, default=20.0, help="time for a worker to stop")
+    parser.add_argument("command", nargs="+", help="a script and its arguments, after --")
+    arguments = parser.parse_args(argv)
+    if arguments.workers < 1:
+        parser.error(f"--workers must be at least 1. Received: {arguments.workers}")
+    command = [sys.executable, *arguments.command]
+    return run_cluster(command, arguments.workers, arguments.restarts, arguments.grace_seconds)
+
+
+def run_cluster(command: list[str], workers: int, restarts: int = 0, grace_seconds: float = 20.0) -> int:
+    """Runs a command as several workers. Returns the exit code of the first that failed, or 0."""
+    asked_to_stop = threading.Event()
+    for attempt in range(restarts + 1):
+        code = _run_once(command, workers, grace_seconds, asked_to_stop)
+        can_go_on = code == RESUMABLE or code < 0  # negative: killed by a signal
+        if not can_go_on or attempt == restarts or asked_to_stop.is_set():
+            break
+        print(f"[cluster] a worker ended with {code}; starting all workers again", flush=True)
+    return code
+
+
+def _run_once(command: list[str], workers: int, grace_seconds: float, asked_to_stop: threading.Event) -> int:
+    addresses = [f"127.0.0.1:{port}" for port in free_ports(workers)]
+    processes = []
+    for index in range(workers):
+        config = {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": index}}
+        process = subprocess.Popen(
+            command,
+            env={**os.environ, "TF_CONFIG": json.dumps(config)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        print(f"[cluster] worker {index} is process {process.pid}", flush=True)
+        threading.Thread(target=_print_lines, args=(index, process), daemon=True).start()
+        processes.append(process)
+
+    def pass_on(number, frame):
+        asked_to_stop.set()
+        for process in processes:
+            process.send_signal(number)
+
+    handlers = {number: signal.signal(number, pass_on) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        return _wait(processes, grace_seconds)
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+
+
+def _wait(processes: list[subprocess.Popen], grace_seconds: float) -> int:
+    """Waits for all workers. When one fails, stops the others."""
+    while True:
+        codes = [process.poll() for process in processes]
+        failed = [code for code in codes if code]
+        if failed or None not in codes:
+            break
+        time.sleep(0.1)
+    for process in processes:
+        process.terminate()
+    deadline = time.monotonic() + grace_seconds
+    for process in processes:
+        try:
+            process.wait(max(deadline - time.monotonic(), 0))
+        except subprocess.TimeoutExpired:
+            process.kill()  # it waits for the lost worker
+            process.wait()
+    return failed[0] if failed else 0
+
+
+def _print_lines(index: int, process: subprocess.Popen) -> None:
+    assert process.stdout is not None
+    for line in process.stdout:
+        print(f"[{index}] {line}", end="", flush=True)
+
+
+def free_ports(count: int) -> list[int]:
+    """Free TCP ports of this machine."""
+    with ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        return [each.getsockname()[1] for each in sockets]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,192 @@
+"""Strategies: training on one device, several devices of a machine, or several machines."""
+
+import json
+import os
+import socket
+import time
+from collections.abc import Callable
+from contextlib import nullcontext
+from typing import Any, TypeVar
+
+from keras_tying import backend
+
+T = TypeVar("T")
+
+STRATEGIES = ("auto", "one", "mirrored", "multiworker")
+SLURM_PORT = 8888
+RESUMABLE = 75
+"""Exit code of a process whose run can be continued by the same command (EX_TEMPFAIL)."""
+
+
+class Distribution:
+    """The replicas of a model, and the workers (processes, perhaps on several machines) that hold them.
+
+    Attributes:
+        strategy: The `tf.distribute.Strategy`, or `None` for one replica.
+        workers: Number of workers.
+        is_chief: Whether this process writes the files and prints.
+    """
+
+    def __init__(self, strategy: Any = None):
+        self.strategy = strategy
+        self.workers, self.is_chief = 1, True
+        if getattr(strategy, "cluster_resolver", None) is not None:
+            from keras_tying.backend.tensorflow.replicas import is_chief_of
+
+            jobs = strategy.cluster_resolver.cluster_spec().as_dict()
+            self.workers = max(sum(map(len, jobs.values())), 1)
+            self.is_chief = is_chief_of(strategy)
+
+    @property
+    def replicas(self) -> int:
+        return 1 if self.strategy is None else self.strategy.num_replicas_in_sync
+
+    @property
+    def description(self) -> dict[str, Any]:
+        """The entries of `results.json` about it: none for one replica."""
+        if self.replicas == 1:
+            return {}
+        return {"strategy": type(self.strategy).__name__, "workers": self.workers, "replicas": self.replicas}
+
+    def scope(self):
+        """The context in which a model must be made."""
+        return nullcontext() if self.strategy is None else self.strategy.scope()
+
+    def chief_first(self, chiefs: Callable[[], T], others: Callable[[], T]) -> T:
+        """Calls `chiefs` on the chief and then `others` on the other workers. Returns the result."""
+        made = chiefs() if self.is_chief else None
+        self.meet()
+        return others() if made is None else made
+
+    def meet(self) -> None:
+        """Waits until all workers have called this."""
+        if self.workers > 1:
+            from keras_tying.backend.tensorflow.replicas import sum_over_workers_of
+
+            sum_over_workers_of(self.strategy, [1.0])
+
+
+def open_distribution(strategy: str = "auto", replicas: int | None = None, wait_minutes: float = 10.0) -> Distribution:
+    """Sets up the devices that a run trains on. Must be called before anything is computed.
+
+    Args:
+        strategy: `"one"` device; `"mirrored"`: all GPUs of this machine, or parts of its processor;
+            `"multiworker"`: the workers that `TF_CONFIG` names, or the tasks of a Slurm job; `"auto"`: the workers,
+            where several are named, or else one device.
+        replicas: With `"mirrored"`, how many GPUs, or parts of the processor where there are no GPUs.
+            Default: all GPUs, or a part a core.
+        wait_minutes: How long to wait for workers that have not come up.
+
+    Raises:
+        ValueError: If there is not what was asked for.
+        WorkersMissing: If workers have not come up in time.
+    """
+    if strategy not in STRATEGIES:
+        raise ValueError(f"`strategy` must be one of {STRATEGIES}. Received: {strategy!r}")
+    if not backend.HAS_STRATEGIES:
+        if strategy in ("auto", "one"):
+            return Distribution()
+        raise ValueError(f"--strategy {strategy} needs the TensorFlow backend. Received: KERAS_BACKEND={backend.NAME}")
+    if strategy == "auto":
+        several = _workers_of_tf_config() > 1 or int(os.environ.get("SLURM_NTASKS", 1)) > 1
+        strategy = "multiworker" if several else "one"
+    if strategy == "one":
+        return Distribution()
+    import tensorflow as tf
+
+    if strategy == "mirrored":
+        return Distribution(tf.distribute.MirroredStrategy(_devices(tf, replicas)))
+    resolver = _cluster(tf)
+    wait_for_workers(resolver.cluster_spec().as_dict(), resolver.task_type, resolver.task_id, wait_minutes)
+    return Distribution(tf.distribute.MultiWorkerMirroredStrategy(resolver))
+
+
+def _workers_of_tf_config() -> int:
+    config = os.environ.get("TF_CONFIG", "{}")
+    try:
+        cluster = json.loads(config).get("cluster", {})
+    except (ValueError, AttributeError) as error:
+        raise ValueError(
+            f"TF_CONFIG must be a JSON object with the tables `cluster` and `task`. Received: {config}"
+        ) from error
+    return sum(len(addresses) for job, addresses in cluster.items() if job in ("chief", "worker"))
+
+
+def _devices(tf, replicas: int | None) -> list[str]:
+    """Names of the devices of a mirrored strategy."""
+    gpus = len(tf.config.list_physical_devices("GPU"))
+    if gpus:
+        if replicas is not None and replicas > gpus:
+            raise ValueError(f"There are {gpus} GPUs here. Received: --replicas {replicas}")
+        return [f"GPU:{i}" for i in range(replicas or gpus)]
+    parts = replicas or len(os.sched_getaffinity(0))
+    processor = tf.config.list_physical_devices("CPU")[0]
+    if len(tf.config.get_logical_device_configuration(processor) or ()) != parts:
+        tf.config.set_logical_device_configuration(processor, [tf.config.LogicalDeviceConfiguration()] * parts)
+    return [f"CPU:{i}" for i in range(parts)]
+
+
+def _cluster(tf):
+    resolvers = tf.distribute.cluster_resolver
+    if _workers_of_tf_config():
+        return resolvers.TFConfigClusterResolver()
+    if "SLURM_NTASKS" in os.environ:
+        return resolvers.SlurmClusterResolver(port_base=SLURM_PORT)
+    raise ValueError(
+        "--strategy multiworker needs to know the workers: set TF_CONFIG, start it under Slurm, or try it on this "
+        "machine with python -m keras_tying.distribution.local_cluster. Received neither TF_CONFIG nor SLURM_NTASKS."
+    )
+
+
+class WorkersMissing(TimeoutError):
+    """Workers of the cluster have not come up."""
+
+
+def wait_for_workers(cluster: dict[str, list[str]], job: str, task: int, minutes: float) -> None:
+    """Waits until every worker listens at its address; TensorFlow, which waits for ever, is started after.
+
+    Args:
+        cluster: Addresses, `host:port`, of each job's tasks.
+        job: This worker's.
+        task: Its number.
+        minutes: How long to wait.
+
+    Raises:
+        WorkersMissing: If some do not; it names them.
+    """
+    missing = {f"{name} {i}": address for name, tasks in cluster.items() for i, address in enumerate(tasks)}
+    own = missing.pop(f"{job} {task}")
+    deadline = time.monotonic() + 60 * minutes
+    with socket.create_server(("", _port(own)), backlog=len(missing) + 1):  # so that the others find this one
+        while missing:
+            missing = {name: address for name, address in missing.items() if not _answers(address)}
+            if missing and time.monotonic() > deadline:
+                break
+            time.sleep(0.1)
+    if missing:
+        raise WorkersMissing(
+            f"After {minutes:g} minutes {', '.join(f'{name} at {address}' for name, address in missing.items())} "
+            "cannot be reached. Start all workers with the same cluster; their ports must be open to each other."
+        )
+
+
+def _port(address: str) -> int:
+    return int(address.rpartition(":")[2])
+
+
+def _answers(address: str) -> bool:
+    try:
+        socket.create_connection((address.rpartition(":")[0], _port(address)), timeout=1).close()
+    except OSError:
+        return False
+    return True
+
+
+def errors_of_lost_workers() -> tuple[type[Exception], ...]:
+    """What TensorFlow raises where a worker does not answer any more."""
+    if not backend.HAS_STRATEGIES:
+        return ()
+    import tensorflow as tf
+
+    errors = tf.errors
+    return errors.UnavailableError, errors.AbortedError, errors.DeadlineExceededError, errors.CancelledError

@@ -1,0 +1,184 @@
+"""The base of models that predict the next word: hidden states times an output embedding."""
+
+import inspect
+from typing import Any, NamedTuple
+
+import keras
+
+from keras_tying.backend.replicas import replicas_in_step
+from keras_tying.losses import OutputProjection, SequenceCrossEntropy
+from keras_tying.metrics import Perplexity
+from keras_tying.models.replicated import ReplicatedModel
+
+
+class Example(NamedTuple):
+    """A batch to train or evaluate on, as one argument of a model.
+
+    Keras's training step calls `model(x, training=True)`. The models here hand it an `Example` for `x`, so that `call`
+    receives the targets as well.
+
+    Attributes:
+        inputs: What `call` takes otherwise.
+        targets: Word ids `[B, T]` or `[B]`. With `None`, `call` returns logits.
+        sample_weight: Optional weights that broadcast to the targets.
+    """
+
+    inputs: Any
+    targets: Any = None
+    sample_weight: Any = None
+
+
+class Losses(NamedTuple):
+    """What a model computes where it is given targets.
+
+    Attributes:
+        loss: The compiled loss, a scalar, without the penalties of regularizers.
+        token_losses: Negative log-likelihood of each target, `[B, T]` or `[B]`.
+        counted: Weight of each target in a mean, of the same shape.
+        hidden: What the output embedding is multiplied with, `[B, T, H]` or `[B, H]`.
+        logits: Scores of all words, where metrics are compiled on them; else `None`.
+    """
+
+    loss: Any
+    token_losses: Any
+    counted: Any
+    hidden: Any
+    logits: Any = None
+
+
+class NextWordModel(ReplicatedModel):
+    """A model whose output embedding scores the next word, trained without keeping logits.
+
+    Without targets it returns logits, with targets `Losses`: a `SequenceCrossEntropy` goes from hidden states
+    straight to loss and gradient. `fit` and `evaluate` give targets to the model (see `Example`) if the
+    compiled loss is a `SequenceCrossEntropy`; any other Keras loss gets logits, and so does `predict`.
+
+    A subclass has `embedding` and `output_embedding`, the layers that embed and score words, and ends its `call`
+    with `return self.outputs_of(hidden, targets, sample_weight, training)`.
+
+    Args:
+        **kwargs: `name`, `dtype`, `trainable`.
+    """
+
+    embedding: Any
+    output_embedding: Any
+
+    def __init__(self, **kwargs):
+        super().__init__(autocast=False, **kwargs)  # weights of samples stay float32
+        self.perplexity = Perplexity()
+        self.loss_seeds = keras.random.SeedGenerator(0)
+        self._token_loss = _TokenLoss()
+        self._functions = {}
+
+    def compile(self, optimizer="rmsprop", loss="auto", *args, **kwargs):
+        """Configures training; arguments are those of `keras.Model.compile`.
+
+        Args:
+            optimizer: An optimizer or its name.
+            loss: `"auto"` (default) is `SequenceCrossEntropy()`. `AugmentedLoss` and `SampledCrossEntropy` also start
+                from hidden states; any other Keras loss gets logits.
+            *args: Further arguments.
+            **kwargs: Further arguments.
+        """
+        loss = SequenceCrossEntropy() if isinstance(loss, str) and loss == "auto" else loss
+        super().compile(optimizer, loss, *args, **kwargs)
+
+    @property
+    def output_projection(self):
+        """The parameters of the output embedding, as losses take them."""
+        output = self.output_embedding
+        return OutputProjection(
+            output.output_embeddings, output.bias, output.logit_soft_cap, input_embeddings=self.embedding.embeddings
+        )
+
+    def scores(self, hidden):
+        """Logits `[..., V]` of hidden states `[..., H]`."""
+        return self.output_embedding(hidden, reverse=True)
+
+    def outputs_of(self, hidden, targets=None, sample_weight=None, training=None):
+        """Logits of hidden states or, with targets, `Losses`: by the compiled loss, or by a plain one if it takes logits."""
+        if targets is None:
+            return self.scores(hidden)
+        loss = self.loss if self._loss_takes_hidden else SequenceCrossEntropy()
+        losses = self._token_loss(
+            hidden,
+            targets=targets,
+            sample_weight=sample_weight,
+            training=bool(training),
+            loss=loss,
+            output=self.output_projection,
+            seed=self.loss_seeds,
+        )
+        return Losses(*losses, hidden, self.scores(hidden) if self._compile_metrics is not None else None)
+
+    @property
+    def _loss_takes_hidden(self):
+        return isinstance(self.loss, SequenceCrossEntropy)
+
+    # Training
+
+    def train_step(self, *arguments):
+        return super().train_step(*self._with_example(*arguments))
+
+    def test_step(self, *arguments):
+        return super().test_step(*self._with_example(*arguments))
+
+    def _with_example(self, *arguments):
+        """The arguments of a step, on any backend; the last one is the data, whose inputs become an `Example`."""
+        *state, data = arguments
+        inputs, targets, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
+        example = Example(inputs, targets, sample_weight) if self._loss_takes_hidden else Example(inputs)
+        return *state, (example, targets, sample_weight)
+
+    def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
+        if isinstance(y_pred, Losses):
+            return y_pred.loss + sum(self.losses) / replicas_in_step()
+        return super().compute_loss(x, y, y_pred, sample_weight, training)
+
+    def compute_metrics(self, x, y, y_pred, sample_weight=None):
+        if isinstance(y_pred, Losses):
+            self.perplexity.update_losses(y_pred.token_losses, y_pred.counted)
+            y_pred = y_pred.logits
+        else:
+            self.perplexity.update_state(y, y_pred, sample_weight)
+        return super().compute_metrics(x, y, y_pred, sample_weight)
+
+    # Inference
+
+    def compiled_once(self, name, compile_it):
+        """The compiled function of that name, made by `compile_it` when first asked for."""
+        if name not in self._functions:
+            self._functions[name] = compile_it()
+        return self._functions[name]
+
+    def quantize(self, *args, **kwargs):
+        super().quantize(*args, **kwargs)
+        self._functions.clear()  # they were compiled with the weights there were before
+
+    @classmethod
+    def from_config(cls, config, custom_objects=None):
+        return cls(**keras.saving.deserialize_keras_object(config, custom_objects))
+
+
+def apply_layers(layers, values, **arguments):
+    """Applies layers in order; each receives those of the arguments that its `call` takes."""
+    for layer in layers:
+        values = layer(values, **arguments_of(layer, **arguments))
+    return values
+
+
+def arguments_of(layer, **given):
+    """Those of the arguments that the layer's `call` takes."""
+    taken = inspect.signature(layer.call).parameters
+    return {name: value for name, value in given.items() if name in taken}
+
+
+class _TokenLoss(keras.layers.Layer):
+    """Calls a loss on variables as they are: in mixed precision, `call` of a model sees them cast, the bias too."""
+
+    def __init__(self):
+        super().__init__(autocast=False, name="token_loss")
+        self.built = True
+
+    def call(self, hidden, targets, sample_weight, training, loss, output, seed):
+        return loss.from_hidden(targets, hidden, output, sample_weight, training, seed)

@@ -1,0 +1,8 @@
+"""Tasks: everything that is particular to a kind of model and text."""
+
+from keras_tying.tasks.joint_language_model import JointLanguageModelTask
+from keras_tying.tasks.language_model import LanguageModelTask
+from keras_tying.tasks.skip_gram import SkipGramTask
+from keras_tying.tasks.translation import TranslationTask
+
+__all__ = ["JointLanguageModelTask", "LanguageModelTask", "SkipGramTask", "TranslationTask"]

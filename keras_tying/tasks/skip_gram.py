@@ -1,0 +1,186 @@
+"""Skip-gram: word vectors with negative sampling from a text of any length."""
+
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+
+from keras_tying import backend
+from keras_tying.data import (
+    PreparedCorpus,
+    PreparedText,
+    SkipGramBatches,
+    Vocabulary,
+    ids_on_disk,
+    save_word_vectors,
+    word_counts,
+    words_alone,
+)
+from keras_tying.data.skip_gram import check_enough_words, noise_distribution
+from keras_tying.metrics import nearest_neighbours
+from keras_tying.tasks.text import add_text_arguments, given_text_files, open_corpus, text_changes
+from keras_tying.training.batches import EpochBatches
+from keras_tying.training.progress import Progress
+from keras_tying.training.runs import Run
+from keras_tying.training.task import Task
+from keras_tying.zoo.recipes import Loss, Recipe
+
+SPAN = 16
+"""Words per span of text. The words of a span share their negatives."""
+SPANS_PER_BATCH = 64
+LARGEST_STEP = 12.0
+"""Largest learning rate times number of draws of a word per batch; see `spans_per_batch`."""
+
+
+class SkipGramTask(Task):
+    """Skip-gram word vectors, untied or tied."""
+
+    name = "skip_gram"
+    script = "train/word2vec.py"
+    default_recipes = ("word2vec",)
+    vocabulary_kinds = {"vocabulary.txt": Vocabulary}
+
+    ids: np.ndarray | PreparedText
+    """Word ids of the training text, on disk."""
+
+    @classmethod
+    def add_arguments(cls, parser: ArgumentParser) -> None:
+        add_text_arguments(parser, ["train"])
+
+    @classmethod
+    def given_files(cls, arguments: Namespace) -> dict[str, list[list[Path]]] | None:
+        return given_text_files(arguments, ["train"])
+
+    @classmethod
+    def changes(cls, recipe: Recipe, arguments: Namespace) -> dict[str, Any]:
+        return text_changes(arguments)
+
+    @property
+    def vocabulary(self) -> Vocabulary:
+        return self.vocabularies["vocabulary.txt"]
+
+    @property
+    def words(self) -> list[str]:
+        return self.vocabulary.words
+
+    @property
+    def epoch_size(self) -> int:
+        return len(self.ids)
+
+    def learn_vocabularies(self) -> dict[str, Any]:
+        data = self.recipe.data
+        vocabulary = open_corpus(self.settings).vocabulary(data.vocabulary_size, data.minimum_count)
+        check_enough_words(len(vocabulary) - 2)  # without <unk> and <eos>
+        return {"vocabulary.txt": vocabulary}
+
+    def load_text(self) -> None:
+        corpus = open_corpus(self.settings)
+        if isinstance(corpus, PreparedCorpus):
+            self.ids = corpus.ids("train", self.vocabulary)
+        else:
+            self.ids = ids_on_disk(corpus.tokens("train"), self.vocabulary)
+
+    def build_model(self, **changes: Any) -> keras.Model:
+        return self.create_model(changes, vocabulary_size=len(self.vocabulary))
+
+    def describe(self, model: keras.Model) -> str:
+        return (
+            f"parameters  {model.count_params():,}{', tied' if model.tied else ''}\n"
+            f"vocabulary  {len(self.vocabulary):,} words\n"
+            f"text        {len(self.ids):,} tokens"
+        )
+
+    def batches(self, model: keras.Model) -> "SpanBatches":
+        data, replicas = self.recipe.data, backend.replicas.replicas_of(model)
+        counts = word_counts(self.ids, self.vocabulary)
+        rate = self.recipe.optimisation.learning_rate
+        text = SkipGramBatches(
+            self.ids,
+            counts,
+            self.vocabulary.end_id,
+            data.window,
+            data.subsample,
+            SPAN,
+            spans_per_batch(counts, rate, model.negatives, data.window, replicas),
+            seed=self.settings.seed,
+        )
+        return SpanBatches(text)
+
+    def loss(self) -> str:
+        if self.recipe.loss != Loss():
+            raise ValueError(f"Skip-gram has a loss of its own: leave out [loss]. Received: {self.recipe.loss}")
+        return "auto"
+
+    def validate(self, model: keras.Model) -> dict[str, float]:
+        return {}
+
+    def sample(self, model: keras.Model) -> tuple[str, str]:
+        """Words from the middle of the vocabulary with the words nearest to them."""
+        vectors = keras.ops.convert_to_numpy(model.embedding.embeddings)
+        ids = np.unique(np.linspace(0.05, 0.25, 20) * len(self.vocabulary)).astype(int)
+        nearest, _ = nearest_neighbours(vectors, ids, 8)
+        lines = zip(self.vocabulary.decode(ids), map(self.vocabulary.decode, nearest), strict=True)
+        return "nearest words", "\n".join(f"- {word}: {', '.join(others)}" for word, others in lines)
+
+    def measure(self, model: keras.Model, progress: Progress) -> dict[str, Any]:
+        return {"pair_loss": progress.history[-1]["pair_loss"], "tokens": len(self.ids)}
+
+    def headline(self, results: dict[str, Any]) -> str:
+        return f"loss per pair {results['pair_loss']:.4f}"
+
+    def export(self, model: keras.Model, path: Path) -> None:
+        from keras_tying.export import export_skip_gram
+
+        export_skip_gram(model, self.vocabulary, path)
+
+    def write_artifacts(self, model: keras.Model, run: Run) -> list[Path]:
+        """Each embedding in word2vec's text and binary format."""
+        paths = []
+        for role, vectors in model.embedding_matrices().items():
+            for path in (run.folder / f"{role}.txt", run.folder / f"{role}.bin"):
+                save_word_vectors(path, *words_alone(self.vocabulary, np.asarray(vectors)))
+                paths.append(path)
+        return paths
+
+    def evaluate(self, model: keras.Model, arguments: Namespace) -> list[str]:
+        title, sample = self.sample(model)
+        return [f"{title}; what the vectors have learned is measured by train/embeddings.py", sample]
+
+
+class SpanBatches(EpochBatches):
+    """The batches of `SkipGramBatches`, streamed in the order of the text.
+
+    Args:
+        text: The batches of each epoch.
+    """
+
+    def __init__(self, text: SkipGramBatches):
+        super().__init__()
+        self.text = text
+        self.total = text.batches
+        self.words_per_batch = round(len(text.ids) / text.batches)
+
+    def feed(self, model: keras.Model) -> dict[str, Any]:
+        batches = self.text.epoch(self.epoch, self.first_batch)
+        return {"x": ((batch,) for batch in batches), "steps_per_epoch": len(self)}
+
+
+def spans_per_batch(counts: np.ndarray, learning_rate: float, negatives: int, window: int, replicas: int = 1) -> int:
+    """The number of spans whose updates may be summed, so that a batch does what word2vec's single updates do.
+
+    The most frequent word is drawn as a negative many times per batch, and its vector moves by the sum of the
+    updates. If learning rate times draws exceeds `LARGEST_STEP`, as it soon does with a small vocabulary, the vector
+    overshoots and training diverges. A smaller batch avoids that.
+
+    Args:
+        counts: Occurrences `[V]`.
+        learning_rate: The rate at the start.
+        negatives: Negatives per pair.
+        window: Maximum distance of a context word.
+        replicas: Number of replicas of the model. Each gets the same number of spans.
+    """
+    draws = negatives * (window + 1) * noise_distribution(counts).max()  # per word of the text
+    spans = int(np.clip(LARGEST_STEP / (learning_rate * draws * SPAN), 1, SPANS_PER_BATCH))
+    return max(spans // replicas, 1) * replicas

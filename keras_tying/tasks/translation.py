@@ -1,0 +1,380 @@
+"""Translation: sentence pairs in subwords, beam search, BLEU."""
+
+import math
+from argparse import ArgumentParser, Namespace
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import keras
+import numpy as np
+
+from keras_tying import backend
+from keras_tying.data import (
+    PAD_ID,
+    SPLITS,
+    PairBatches,
+    ParallelCorpus,
+    PreparedPairs,
+    SentencePairs,
+    Subwords,
+    load_parallel,
+    pad_sentences,
+    parallel_files,
+    sentences_of,
+    side_by_side,
+)
+from keras_tying.metrics import translation_scores
+from keras_tying.training.batches import EpochBatches
+from keras_tying.training.progress import Progress
+from keras_tying.training.runs import environment
+from keras_tying.training.task import Task
+from keras_tying.zoo.recipes import Recipe, write_results
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+SAMPLES = 10
+"""Validation sentences that TensorBoard shows with their translations."""
+POSITIONS_PER_CALL = 4000
+"""Source positions that are translated, or target positions scored, per call. It does not change the result."""
+SENTENCES_PER_CALL = 1000
+"""Lines of standard input that are translated together."""
+SHAPE_MULTIPLE = 1 if backend.ANY_SHAPE else 8
+"""Rows and lengths are padded to multiples of this, so that few shapes are compiled."""
+
+
+class TranslationTask(Task):
+    """A translator of the zoo on one parallel text, with subwords of both languages together."""
+
+    name = "translation"
+    script = "train/nmt.py"
+    default_recipes = ("embedded_en_de",)
+    vocabulary_kinds = {"subwords.model": Subwords}
+    default_loss_arguments = {"scale": "mean"}
+    best_metric = "val_bleu"
+
+    pairs: dict[str, SentencePairs]
+    """Ids of each split."""
+    text: dict[str, list[tuple[str, str]]]
+    """Sentences of each split but the training text."""
+    translations: list[str]
+    """Greedy translations of the validation text, by the last call of `validate`."""
+
+    @classmethod
+    def add_arguments(cls, parser: ArgumentParser) -> None:
+        parser.add_argument("--corpus", help="name of a parallel corpus, instead of the recipe's")
+        parser.add_argument("--source", type=Path, nargs="+", metavar="FILE", help="training text to translate from")
+        parser.add_argument("--target", type=Path, nargs="+", metavar="FILE", help="translations of the training text")
+        for split, what in (("valid", "validation"), ("test", "test")):
+            parser.add_argument(
+                f"--{split}", type=Path, nargs=2, metavar=("SOURCE", "TARGET"), help=f"{what} text and its translations"
+            )
+        parser.add_argument("--prepared", type=Path, metavar="DIR", help="training pairs, made by train/prepare.py")
+        parser.add_argument(
+            "--subwords", type=Path, metavar="MODEL", help="a sentencepiece model, instead of a new one"
+        )
+        parser.add_argument("--tying", choices=("none", "decoder", "three_way"), help="instead of the recipe's")
+        parser.add_argument("--beam", type=int, default=5, help="beam size for translating; 1 is greedy")
+        parser.add_argument("--attention", type=Path, metavar="PNG", help="with --translate: plot the first attention")
+
+    @classmethod
+    def given_files(cls, arguments: Namespace) -> dict[str, list[list[Path]]] | None:
+        sides, measured = (arguments.source, arguments.target), (arguments.valid, arguments.test)
+        given = any((*sides, *measured))
+        others = [f"--{name}" for name in ("corpus", "prepared") if getattr(arguments, name)]
+        if len(others) + any(sides) > 1:
+            received = " and ".join([*others, *(["--source and --target"] if any(sides) else [])])
+            raise ValueError(f"Training text is a corpus, prepared or in files: name one of them. Received: {received}")
+        if not given:
+            return None
+        complete = all(measured) and (all(sides) or bool(arguments.prepared))
+        if not complete:
+            raise ValueError("A text of your own needs --source, --target (or --prepared), --valid and --test.")
+        files = {"valid": [list(arguments.valid)], "test": [list(arguments.test)]}
+        return {"train": [list(pair) for pair in side_by_side(*sides)], **files} if all(sides) else files
+
+    @classmethod
+    def changes(cls, recipe: Recipe, arguments: Namespace) -> dict[str, Any]:
+        changes: dict[str, Any] = {}
+        if arguments.corpus:
+            changes["data.corpus"] = arguments.corpus
+        elif arguments.prepared and not arguments.valid:
+            changes["data.corpus"] = PreparedPairs(arguments.prepared).name
+            if changes["data.corpus"] == "files":
+                raise ValueError("Pairs prepared from files need --valid and --test, text to measure on.")
+        if arguments.tying:
+            changes["model.arguments.tying"] = arguments.tying
+        if arguments.subwords:
+            changes["data.vocabulary_size"] = len(Subwords.load(arguments.subwords))
+        return changes
+
+    @property
+    def subwords(self) -> Subwords:
+        return self.vocabularies["subwords.model"]
+
+    @property
+    def words(self) -> list[str]:
+        return self.subwords.words
+
+    @property
+    def epoch_size(self) -> int:
+        return self.pairs["train"].target_tokens
+
+    def corpus(self) -> ParallelCorpus:
+        """The text in splits; of a prepared text only those that are measured."""
+        data, files = self.recipe.data, self.settings.files
+        if files:
+            return parallel_files(
+                {split: [(pair[0], pair[1]) for pair in files[split]] for split in SPLITS if split in files}
+            )
+        return load_parallel(data.corpus, data.source_language, data.target_language, self.settings.data_dir)
+
+    def learn_vocabularies(self) -> dict[str, Any]:
+        given = self.settings.subwords
+        if self.settings.prepared:
+            if given:
+                raise ValueError("Prepared pairs have their own subwords. Received: --prepared and --subwords.")
+            return {"subwords.model": PreparedPairs(self.settings.prepared).subwords}
+        if given:
+            return {"subwords.model": Subwords.load(given)}
+        sentences = sentences_of(self.corpus().pairs("train"))
+        return {"subwords.model": Subwords.learn(sentences, self.recipe.data.vocabulary_size)}
+
+    def load_text(self) -> None:
+        self.pairs = {"train": self.training_pairs()}
+        corpus = self.corpus()
+        self.text = {split: list(corpus.pairs(split)) for split in corpus.splits if split != "train"}
+        encoded = {
+            split: SentencePairs.encode(pairs, self.subwords, self.subwords) for split, pairs in self.text.items()
+        }
+        self.pairs = {**getattr(self, "pairs", {}), **encoded}
+
+    def training_pairs(self) -> SentencePairs:
+        if self.settings.prepared:
+            return PreparedPairs(self.settings.prepared).pairs("train", self.subwords)
+        maximum = self.recipe.data.maximum_length
+        return SentencePairs.encode(self.corpus().pairs("train"), self.subwords, self.subwords, maximum)
+
+    def build_model(self, **changes: Any) -> keras.Model:
+        size = len(self.subwords)
+        return self.create_model(changes, source_vocabulary_size=size, target_vocabulary_size=size)
+
+    def describe(self, model: keras.Model) -> str:
+        shared = ""
+        if not self.settings.prepared:  # counting them reads all of the text
+            counts = self.pairs["train"].overlap()
+            shared = (
+                f"; in the training text {counts['only_source']:,} only in the source, "
+                f"{counts['only_target']:,} only in the target, {counts['both']:,} in both"
+            )
+        return (
+            f"parameters  {model.count_params():,} (untied: {self.build_model(tying='none').count_params():,})\n"
+            f"vocabulary  {len(self.subwords):,} subwords{shared}\n"
+            + "\n".join(
+                f"{split:10}  {len(pairs):,} pairs, {pairs.source_tokens:,} source and {pairs.target_tokens:,} target "
+                f"subwords; left out: {pairs.skipped} empty, {pairs.too_long} too long"
+                for split, pairs in self.pairs.items()
+            )
+        )
+
+    def batches(self, model: keras.Model) -> "TranslationBatches":
+        cut = PairBatches(self.pairs["train"], self.recipe.optimisation.batch_tokens, self.settings.seed)
+        return TranslationBatches(cut, backend.replicas.replicas_of(model))
+
+    def validate(self, model: keras.Model) -> dict[str, float]:
+        """Perplexity, and BLEU of greedy translations."""
+        perplexity = pair_perplexity(model, self.pairs["valid"])
+        sources, references = zip(*self.text["valid"], strict=True)
+        self.translations = translate_sentences(model, self.subwords, sources, beam_size=1)
+        return {"val_perplexity": perplexity, "val_bleu": translation_scores(self.translations, references)["bleu"]}
+
+    def sample(self, model: keras.Model) -> tuple[str, str]:
+        rows = zip(self.text["valid"][:SAMPLES], self.translations, strict=False)
+        return "translations", "\n\n".join(
+            f"{source}\n\n- {reference}\n- {translation}" for (source, reference), translation in rows
+        )
+
+    def plot(self, model: keras.Model) -> "Figure":
+        return attention_plot(model, self.subwords, self.text["valid"][0][0], self.translations[0])
+
+    def measure(self, model: keras.Model, progress: Progress | None = None, beam_size: int = 5) -> dict[str, Any]:
+        """BLEU, chrF and perplexity of every split but the training text, under names such as `test_bleu`."""
+        results: dict[str, Any] = {}
+        for split, pairs in self.text.items():
+            name = "validation" if split == "valid" else split
+            sources, references = zip(*pairs, strict=True)
+            scores = translation_scores(translate_sentences(model, self.subwords, sources, beam_size), references)
+            results[f"{name}_perplexity"] = pair_perplexity(model, self.pairs[split])
+            results |= {f"{name}_{metric}": score for metric, score in scores.items()}
+        return {**results, "beam": beam_size}
+
+    def headline(self, results: dict[str, Any]) -> str:
+        return (
+            f"test BLEU {results['test_bleu']:.2f}, chrF {results['test_chrf']:.2f}, "
+            f"perplexity {results['test_perplexity']:.2f}"
+        )
+
+    def export(self, model: keras.Model, path: Path) -> None:
+        from keras_tying.export import export_translator
+
+        export_translator(model, self.subwords, path)
+
+    def evaluate(self, model: keras.Model, arguments: Namespace) -> list[str]:
+        results = self.measure(model, beam_size=arguments.beam)
+        return [
+            f"{name:22}  {value if isinstance(value, str) else format(value, '.2f')}" for name, value in results.items()
+        ]
+
+
+class TranslationBatches(EpochBatches):
+    """Batches of sentence pairs in the order that `PairBatches` gives them.
+
+    Args:
+        pairs: The text.
+        replicas: Number of replicas of the model. Each gets the same number of rows of a batch.
+    """
+
+    one_shape = False
+
+    def __init__(self, pairs: PairBatches, replicas: int = 1):
+        super().__init__()
+        self.pairs = pairs
+        self.total = len(pairs)
+        self.words_per_batch = round(pairs.pairs.target_tokens / len(pairs))
+        self.row_multiple = math.lcm(replicas, SHAPE_MULTIPLE)
+        self.begin(0)
+
+    def __getitem__(self, index):
+        return self.rows(index, 0, 1)
+
+    def rows(self, index: int, replica: int, replicas: int):
+        """The rows of a batch that belong to one replica; only their sentences are read and padded."""
+        chosen = self._order[self.first_batch + index]
+        return self.pairs.pairs.batch(chosen, SHAPE_MULTIPLE, self.row_multiple, part=(replica, replicas))
+
+    def begin(self, epoch: int, first_batch: int = 0) -> None:
+        super().begin(epoch, first_batch)
+        self._order = self.pairs.order(epoch)
+
+
+def pair_perplexity(model: keras.Model, pairs: SentencePairs) -> float:
+    """Exact perplexity of the target sentences, including their ends, given their sources."""
+    total = 0.0
+    for chosen in PairBatches(pairs, max(POSITIONS_PER_CALL, pairs.longest()), seed=0).order(0):
+        inputs, targets, weights = pairs.batch(chosen, SHAPE_MULTIPLE, SHAPE_MULTIPLE)
+        scores = model.score(inputs, np.where(weights > 0, targets, PAD_ID))
+        total -= float(np.sum(scores, dtype=np.float64))
+    with np.errstate(over="ignore"):  # a model that has diverged has infinite perplexity
+        return float(np.exp(total / pairs.target_tokens))
+
+
+def translate_sentences(
+    model: keras.Model, subwords: Subwords, sentences: Sequence[str], beam_size: int = 5, length_penalty: float = 1.0
+) -> list[str]:
+    """Translates sentences; those of similar length are translated together.
+
+    Args:
+        model: A `Translator`.
+        subwords: Its subwords, of both languages.
+        sentences: Text. A sentence without words has the translation `""`.
+        beam_size: Hypotheses per sentence; 1 is greedy.
+        length_penalty: See `Translator.translate`.
+    """
+    encoded = [subwords.encode(sentence) for sentence in sentences]
+    translations = [""] * len(encoded)
+    waiting = sorted((i for i, ids in enumerate(encoded) if len(ids) > 1), key=lambda i: -len(encoded[i]))
+    while waiting:
+        size = max(1, POSITIONS_PER_CALL // (beam_size * len(encoded[waiting[0]])))
+        batch, waiting = waiting[:size], waiting[size:]
+        source = pad_sentences([encoded[i] for i in batch])
+        found = model.translate(source, subwords.end_id, beam_size, length_penalty=length_penalty)
+        for i, words in zip(batch, found.words[:, 0], strict=True):
+            translations[i] = subwords.decode(words)
+    return translations
+
+
+def translate_stream(task: TranslationTask, model: keras.Model, stream: BinaryIO, beam: int, plot: Path | None) -> None:
+    """Translates lines of UTF-8 text and prints the translations.
+
+    Args:
+        task: With the subwords of the model.
+        model: A trained `Translator`.
+        stream: The text.
+        beam: Beam size.
+        plot: File for a plot of the first sentence's attention, or `None`.
+
+    Raises:
+        ValueError: If a line is not UTF-8; names its number.
+    """
+    for sentences in _chunks(stream):
+        translations = translate_sentences(model, task.subwords, sentences, beam)
+        print(*translations, sep="\n", flush=True)
+        if plot is not None:
+            attention_plot(model, task.subwords, sentences[0], translations[0]).savefig(plot, dpi=150)
+            plot = None
+
+
+def _chunks(file: BinaryIO) -> Iterator[list[str]]:
+    number = 0
+    while chunk := list(islice(file, SENTENCES_PER_CALL)):
+        lines = []
+        for line in chunk:
+            number += 1
+            try:
+                lines.append(line.decode("utf-8").rstrip("\r\n"))
+            except UnicodeDecodeError as error:
+                raise ValueError(
+                    f"Standard input, line {number}: expected UTF-8, received byte {line[error.start]:#04x}."
+                ) from None
+        yield lines
+
+
+def print_overlap(task: TranslationTask, record: bool) -> None:
+    """Prints how many subwords of the training text occur in one language only and in both.
+
+    Args:
+        task: With a text.
+        record: Whether the counts are written to the zoo's results.
+
+    Reference:
+        Press and Wolf, Using the Output Embedding to Improve Language Models, table 1.
+    """
+    data = task.recipe.data
+    task.vocabularies = task.learn_vocabularies()
+    counts = task.training_pairs().overlap()
+    source, target = data.source_language.upper(), data.target_language.upper()
+    print(f"Subwords only in {source}  {counts['only_source']:>8,}")
+    print(f"Subwords only in {target}  {counts['only_target']:>8,}")
+    print(f"Subwords in both     {counts['both']:>8,}")
+    if record:
+        results = {
+            "corpus": data.corpus,
+            "source": data.source_language,
+            "target": data.target_language,
+            "subwords": len(task.subwords),
+            **counts,
+            **environment(),
+            "command": task.settings.command + " --overlap",
+        }
+        print(write_results(f"overlap_{data.corpus}_{source}_{target}".lower(), results))
+
+
+def attention_plot(model: keras.Model, subwords: Subwords, source: str, translation: str) -> "Figure":
+    """Attention weights of a translation: one row per target subword, one column per source subword; dark is large."""
+    from matplotlib.figure import Figure
+
+    ids, words = subwords.encode(source), subwords.encode(translation)
+    before = np.concatenate([[PAD_ID], words[:-1]]).astype(np.int32)
+    weights = model.attend({"source": pad_sentences([ids]), "target": before[None]})[0]
+    columns, rows = ([*subwords.pieces(text), "</s>"] for text in (source, translation))
+    figure = Figure(figsize=(2 + 0.28 * len(columns), 1.5 + 0.28 * len(rows)), layout="constrained")
+    axes = figure.add_subplot()
+    axes.imshow(weights, cmap="Greys", vmin=0, vmax=1, aspect="equal")
+    axes.set_xticks(range(len(columns)), [label.replace("▁", " ") for label in columns], rotation=90)
+    axes.set_yticks(range(len(rows)), [label.replace("▁", " ") for label in rows])
+    axes.xaxis.tick_top()
+    axes.set_xlabel("source")
+    axes.set_ylabel("translation")
+    return figure

@@ -1,0 +1,145 @@
+"""Language models of recurrent layers of one kind, composed from their hyper-parameters."""
+
+import keras
+
+from keras_tying.layers import LSTM, TiedEmbedding, WordDropout
+from keras_tying.models import LanguageModel
+from keras_tying.zoo.initial_weights import uniform
+from keras_tying.zoo.variational_dropout import VariationalDropout, as_dropout
+
+ONE_MASK_PER_WINDOW = (None, 1, None)
+
+
+def lstm(units, **arguments):
+    """An LSTM layer whose biases all begin alike."""
+    return LSTM(units, unit_forget_bias=False, **arguments)
+
+
+def recurrent_language_model(
+    vocabulary_size,
+    units,
+    num_layers=2,
+    recurrent_layer=lstm,
+    tied=True,
+    dropout=0.0,
+    projection=False,
+    projection_bias=False,
+    projection_regularizer=None,
+    initializer_range=0.1,
+    recurrent_bias_initializer=None,
+    output_bias=True,
+    logit_soft_cap=None,
+    embeddings_constraint=None,
+    **kwargs,
+):
+    """Embedding, recurrent layers with dropout, optional projection, output embedding; all of one width.
+
+    Args:
+        vocabulary_size: Integer `V`.
+        units: Integer `H`, the size of embeddings and recurrent layers.
+        num_layers: Integer, recurrent layers. Defaults to 2.
+        recurrent_layer: Makes a recurrent layer from `units`, `name`, `dtype`, `kernel_initializer`,
+            `recurrent_initializer`, `bias_initializer`, `return_sequences` and `return_state`, and with variational
+            dropout from `dropout` and `recurrent_dropout`, with shared masks also from `shared_dropout_masks` and
+            `drop_outputs`. Default: an LSTM layer.
+        tied: Boolean, whether input and output embeddings are one variable. Defaults to `True`.
+        dropout: Float in [0, 1): on the input of each recurrent layer and on the output of the last, drawn
+            anew at every step, never on the recurrence; or a `VariationalDropout` or its arguments, whose masks
+            hold for a window. Defaults to 0.
+        projection: Boolean, whether a `Dense` layer `[H, H]` without activation stands before the output embedding.
+            Defaults to `False`.
+        projection_bias: Boolean, whether the projection has a bias. Defaults to `False`.
+        projection_regularizer: Regularizer of the projection, for example `ProjectionRegularizer`.
+        initializer_range: Every weight and bias is drawn from uniform(-range, range). Defaults to 0.1.
+        recurrent_bias_initializer: Initializer of the recurrent layers' biases. Default: as all weights.
+        output_bias: Boolean, whether words have a bias in their scores. Defaults to `True`.
+        logit_soft_cap: Optional cap on the scores.
+        embeddings_constraint: Optional constraint of the (input) embedding, for example `UnitNorm(axis=1)`.
+        **kwargs: `name` and `dtype` of the model.
+
+    Returns:
+        A built `LanguageModel`.
+
+    Raises:
+        ValueError: If arguments contradict each other.
+
+    Example:
+
+    >>> import keras_tying as kt
+    >>> dropout = kt.zoo.VariationalDropout(words=0.3, inputs=0.5, hidden=0.3, outputs=0.5)
+    >>> model = kt.zoo.recurrent_language_model(10_000, 200, dropout=dropout)
+    >>> [layer.name for layer in model.hidden_layers]
+    ['word_dropout', 'recurrent_0', 'recurrent_1', 'dropout_2']
+    >>> model.count_params()
+    2651600
+    """
+    if projection_regularizer is not None and not projection:
+        raise ValueError(
+            "`projection_regularizer` needs `projection=True`. "
+            f"Received: projection_regularizer={projection_regularizer!r}, projection={projection}"
+        )
+    dropout, initializer = as_dropout(dropout), uniform(initializer_range)
+    dtype = keras.dtype_policies.get(kwargs.pop("dtype", None))
+    embedding = TiedEmbedding(
+        vocabulary_size,
+        units,
+        tie_weights=tied,
+        use_bias=output_bias,
+        embeddings_constraint=embeddings_constraint,
+        embeddings_initializer=initializer(),
+        bias_initializer=initializer(),
+        logit_soft_cap=logit_soft_cap,
+        dtype=dtype,
+        name="embedding",
+    )
+    # Layers draw the seeds of their random numbers when they are made: the order below decides the initial weights.
+    hidden_layers = []
+    if isinstance(dropout, VariationalDropout) and dropout.words:
+        hidden_layers.append(WordDropout(vocabulary_size, dropout.words, dtype=dtype, name="word_dropout"))
+    dropouts = _dropout_layers(dropout, num_layers, dtype)
+    for i in range(num_layers):
+        layer = recurrent_layer(
+            units,
+            kernel_initializer=initializer(),
+            recurrent_initializer=initializer(),
+            bias_initializer=recurrent_bias_initializer or initializer(),
+            return_sequences=True,
+            return_state=True,
+            dtype=dtype,
+            name=f"recurrent_{i}",
+            **_recurrent_dropout(dropout),
+        )
+        hidden_layers += [*dropouts[i], layer]
+    hidden_layers += dropouts[-1]
+    if projection:
+        hidden_layers.append(
+            keras.layers.Dense(
+                units,
+                use_bias=projection_bias,
+                kernel_initializer=initializer(),
+                bias_initializer=initializer(),
+                kernel_regularizer=projection_regularizer,
+                dtype=dtype,
+                name="projection",
+            )
+        )
+    return LanguageModel(embedding, hidden_layers, **kwargs)
+
+
+def _dropout_layers(dropout, num_layers, dtype):
+    """What stands before each recurrent layer and behind the last: `num_layers + 1` lists of one layer or none."""
+    rates, noise_shape = [dropout] * (num_layers + 1), None
+    if isinstance(dropout, VariationalDropout):  # the recurrent layers drop their own inputs
+        rates, noise_shape = [0.0] * num_layers + [dropout.outputs], ONE_MASK_PER_WINDOW
+    return [
+        [keras.layers.Dropout(rate, noise_shape=noise_shape, dtype=dtype, name=f"dropout_{i}")] if rate else []
+        for i, rate in enumerate(rates)
+    ]
+
+
+def _recurrent_dropout(dropout):
+    """The arguments of recurrent layers that drop by masks of a window."""
+    if not isinstance(dropout, VariationalDropout):
+        return {}
+    shared = {"shared_dropout_masks": True, "drop_outputs": True} if dropout.shared else {}
+    return {"dropout": dropout.inputs, "recurrent_dropout": dropout.hidden, **shared}

@@ -1,0 +1,157 @@
+"""The study of the augmented loss: its page, and the command that measures subspace distances.
+
+python train/subspace.py --data-dir DIR                 into runs/subspace.json and .png
+python train/subspace.py --data-dir DIR --record        into the zoo's results
+
+Figure 1 of Inan et al.: how close the space of the output embedding comes to that of the input embedding. After an
+interruption the same command continues with the first run that has no result.
+"""
+
+import argparse
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from keras_tying import data
+from keras_tying.tables import load_table
+from keras_tying.training import environment, run_command
+from keras_tying.zoo.recipes import load_recipe
+from studies.cards import perplexities
+from studies.pages import MISSING, Section, page, plot, provenance, section, table
+from studies.plots import COLOURS, panels, write_png
+from studies.results import ZOO, read_results, recorded_command, write_results
+from studies.subspace import SubspaceSettings, sweep
+
+BETAS, TAUS = [0.0, 0.25, 0.5, 0.75, 1.0], [1.0, 2.0, 5.0, 10.0, 20.0]
+
+
+class Perplexities(Section):
+    recipes: list[str]
+    """Rows of the table."""
+    picture: str
+    """Name of a recorded plot of their validation perplexities."""
+    caption: str
+
+
+class NextWords(Section):
+    table: str
+    """Name of a recorded table of `train/compare.py next-words`."""
+
+
+class Page(Section):
+    """`studies/augmentation.toml` of the zoo."""
+
+    perplexities: Perplexities
+    next_words: NextWords
+    subspace: Section
+
+
+def augmentation_page(folder: Path) -> str:
+    """The page on the augmented loss, from the studies, recipes and results of the zoo's folder."""
+    content, results = load_table(Page, folder / "studies" / "augmentation.toml"), folder / "results"
+    measured, words = content.perplexities, results / f"{content.next_words.table}.md"
+    curves = plot(results / f"{measured.picture}.png", measured.caption)
+    parts = [
+        *section(measured, perplexity_table(measured.recipes, folder), curves),
+        *section(content.next_words, words.read_text(encoding="utf-8") if words.exists() else MISSING),
+        *section(content.subspace, *distances(results / "subspace.json")),
+    ]
+    return page(content, parts)
+
+
+def perplexity_table(names: list[str], folder: Path) -> str:
+    """Published and measured perplexities of recipes."""
+    recipes = {name: load_recipe(folder / f"{name}.toml") for name in names}
+    rows = [
+        [
+            f"[{recipe.title}]({name}.md)",
+            *perplexities(recipe, "validation_perplexity"),
+            *perplexities(recipe, "test_perplexity"),
+        ]
+        for name, recipe in recipes.items()
+    ]
+    columns = ["", "validation: published", "measured", "test: published", "measured"]
+    return table(columns, "|---|--:|--:|--:|--:|", rows)
+
+
+def distances(path: Path) -> list[str]:
+    """Tables, plot and provenance of recorded subspace distances."""
+    results = read_results(path)
+    if results is None or "by_beta" not in results:
+        return [MISSING]
+    tables = []
+    for over, fixed in (("beta", "tau"), ("tau", "beta")):
+        means = results[f"by_{over}"]
+        runs = [run[over] for run in results["runs"] if run[fixed] == means[fixed]]
+        rows = [
+            [f"{value:g}", f"{distance:.3f}", str(runs.count(value))]
+            for value, distance in zip(means[over], means["distance"], strict=True)
+        ]
+        tables.append(table([f"{over}, at {fixed} {means[fixed]:g}", "distance", "runs"], "|--:|--:|--:|", rows))
+    shown = plot(path.with_suffix(".png"), "Subspace distance over beta and tau")
+    return [*tables, shown, *provenance(path, results)]
+
+
+def draw_distances(results: Mapping[str, Any], path: Path) -> Path:
+    """Draws subspace distances over beta and over tau, single runs as dots, as PNG; returns its path.
+
+    Reference:
+        Inan, Khosravi and Socher, Tying Word Vectors and Word Classifiers, figure 1.
+    """
+    figure, both = panels(1, 2, (4.5, 3.8), sharey=True)
+    labels = "share of the augmented loss, beta", "temperature, tau"
+    for axes, label, (over, fixed) in zip(both, labels, [("beta", "tau"), ("tau", "beta")], strict=True):
+        means = results[f"by_{over}"]
+        runs = [(run[over], run["distance"]) for run in results["runs"] if run[fixed] == means[fixed]]
+        axes.plot(means[over], means["distance"], color=COLOURS[0])
+        axes.plot(*zip(*runs, strict=True), "o", ms=4, alpha=0.5, color=COLOURS[1])
+        axes.set(xlabel=label, ylim=(0, 1.03))
+        axes.set_title(f"{fixed} = {means[fixed]:g}", fontsize=10)
+    both[0].set_ylabel("subspace distance")
+    return write_png(figure, path)
+
+
+def main() -> int:
+    defaults = SubspaceSettings()
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--corpus", default="ptb", help="name of a corpus; its training text is used")
+    parser.add_argument("--betas", nargs="+", type=float, default=BETAS, help="shares of the augmented loss, at tau 10")
+    parser.add_argument("--taus", nargs="+", type=float, default=TAUS, help="temperatures, at beta 1")
+    parser.add_argument("--seeds", type=int, default=2, help="runs per point; the paper's figure has 10")
+    for name, default in (("words", defaults.words), ("units", defaults.units), ("epochs", defaults.epochs)):
+        parser.add_argument(f"--{name}", type=int, default=default)
+    parser.add_argument("--output", type=Path, default=Path("runs/subspace"), help="path of the files, without suffix")
+    parser.add_argument("--record", action="store_true", help="write the files into the zoo's results instead")
+    parser.add_argument("--data-dir", type=Path, help="folder with the corpus's files, instead of a download")
+    arguments = parser.parse_args()
+    return run_command(lambda: measure(arguments, recorded_command(parser, arguments)))
+
+
+def measure(arguments: argparse.Namespace, command: str) -> int:
+    corpus = data.load_corpus(arguments.corpus, arguments.data_dir)
+    tokens = list(corpus.tokens("train"))
+    ids = data.Vocabulary.from_tokens(tokens).encode(tokens)
+    settings = SubspaceSettings(arguments.words, arguments.units, epochs=arguments.epochs)
+    path = (ZOO / "results" / "subspace" if arguments.record else arguments.output).with_suffix(".json")
+    results = {"settings": {"corpus": arguments.corpus, **asdict(settings)}, **environment(), "runs": []}
+    results["runs"] = earlier_runs(path, results["settings"])
+
+    def keep(run: dict[str, Any]) -> None:
+        point = f"beta {run['beta']:4g}  tau {run['tau']:4g}  seed {run['seed']}"
+        print(f"{point}  distance {run['distance']:.3f}  perplexity {run['perplexity']:.1f}", flush=True)
+        write_results(path, results)
+
+    results |= sweep(ids, arguments.betas, arguments.taus, arguments.seeds, settings, results["runs"], keep)
+    write_results(path, {**results, "command": command})
+    print(path, draw_distances(results, path.with_suffix(".png")), sep="\n")
+    return 0
+
+
+def earlier_runs(path: Path, settings: dict[str, Any]) -> list[dict[str, Any]]:
+    """The runs of an earlier sweep, interrupted or with fewer points."""
+    earlier = read_results(path)
+    if earlier and earlier["settings"] != settings:
+        problem = f"{path} has runs of other settings: {earlier['settings']}. Expected: {settings}."
+        raise ValueError(f"{problem} Remove it or name another --output.")
+    return earlier["runs"] if earlier else []

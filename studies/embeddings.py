@@ -1,0 +1,196 @@
+"""The study of embeddings: its tables, plots and page, and the command that makes them.
+
+python train/embeddings.py runs/word2vec runs/word2vec_tied          trained runs of one text
+python train/embeddings.py runs/ptb_small_untied runs/ptb_small_tied --data-dir DIR
+python train/embeddings.py vectors.bin                               a file in word2vec's format
+"""
+
+import argparse
+import statistics
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from keras_tying.data.similarity import SimilaritySet, load_similarity_sets, read_similarity_set
+from keras_tying.files import write_atomically
+from keras_tying.metrics import nearest_neighbours, unit_rows, word_similarity
+from keras_tying.tables import load_table
+from keras_tying.training import environment, run_command
+from studies.embedding_metrics import Embedding, measure_embeddings, read_embeddings, updates_by_frequency
+from studies.pages import MISSING, Section, number, page, plot, provenance, section, table
+from studies.plots import COLOURS, panel, panels, write_png
+from studies.results import ZOO, read_results, recorded_command, write_results
+
+QUERIES = ["company", "man", "money", "said", "good", "city"]
+PLOTS = {
+    "similarity": "Cosines against human scores",
+    "map": "Neighbourhoods",
+    "updates": "Updates of a word's row by frequency",
+}
+
+
+class Study(Section):
+    """A section of the page: its results are `results/NAME.json`, written by `train/embeddings.py --record NAME`."""
+
+    published: dict[str, Any]
+    """Metrics of the paper, in the structure of the results."""
+
+
+class Page(Section):
+    """`studies/embeddings.toml` of the zoo."""
+
+    studies: dict[str, Study]
+
+
+def embeddings_page(folder: Path) -> str:
+    """The page on embeddings, from the studies and results of the zoo's folder."""
+    content, parts = load_table(Page, folder / "studies" / "embeddings.toml"), []
+    for name, study in content.studies.items():
+        path = folder / "results" / f"{name}.json"
+        results = read_results(path)
+        if results is None:
+            parts += section(study, MISSING)
+            continue
+        plots = (plot(path.with_name(f"{name}_{each}.png"), caption) for each, caption in PLOTS.items())
+        parts += section(study, *metric_tables(results, study.published), *plots, *provenance(path, results))
+    return page(content, parts)
+
+
+def metric_tables(results: dict[str, Any], published: dict[str, Any] | None = None) -> list[str]:
+    """Word similarities and pair correlations as Markdown tables, with published values in brackets."""
+    published, labels, rows = published or {}, list(results["embeddings"]), []
+    for name, found in results["word_similarity"].items():
+        theirs = published.get("word_similarity", {}).get(name, {})
+        covered = " / ".join(dict.fromkeys(str(found[label]["covered"]) for label in labels))
+        cells = [correlation(found[label]["spearman"], theirs.get(label)) for label in labels]
+        rows.append([name, *cells, f"{covered} of {found[labels[0]]['pairs']}"])
+    measured = [[found[label]["spearman"] for found in results["word_similarity"].values()] for label in labels]
+    known = [[rho for rho in values if rho is not None] for values in measured]
+    rows.append(["mean", *(correlation(statistics.fmean(values) if values else None) for values in known), ""])
+    tables = [table(["Spearman", *labels, "pairs covered"], "|---|" + "--:|" * (len(labels) + 1), rows)]
+    pairs = results["pair_correlation"]
+    if pairs["spearman"]:
+        theirs = published.get("pair_correlation", {})
+        rows = [[pair, correlation(rho, theirs.get(pair))] for pair, rho in pairs["spearman"].items()]
+        tables.append(table([f"over all pairs of {pairs['words']:,} words", "Spearman"], "|---|--:|", rows))
+    return tables
+
+
+def correlation(value: float | None, published: float | None = None) -> str:
+    """A correlation, or a dash if it is undefined, and the published one in brackets."""
+    return number(value, ".2f") + ("" if published is None else f" ({published:.2f})")
+
+
+def draw_embeddings(
+    path: Path, embeddings: Sequence[Embedding], sets: Sequence[SimilaritySet], queries: Sequence[str]
+) -> list[Path]:
+    """Draws cosines against human scores, a map of neighbourhoods, and numbers of updates if they are counted.
+
+    Args:
+        path: Path of the files, without the endings of their names.
+        embeddings: What to draw, one panel each.
+        sets: Word-similarity sets; the largest is drawn.
+        queries: Words whose neighbourhoods are mapped.
+
+    Returns:
+        The paths of the files.
+    """
+    plots = {"similarity": similarity_plot(embeddings, sets), "map": neighbourhood_map(embeddings, queries)}
+    if any(embedding.updates is not None for embedding in embeddings):
+        plots["updates"] = update_plot(embeddings)
+    return [write_png(figure, path.with_name(f"{path.name}_{name}.png")) for name, figure in plots.items()]
+
+
+def similarity_plot(embeddings: Sequence[Embedding], sets: Sequence[SimilaritySet]) -> Figure:
+    """Cosines over the human scores of the largest set, one panel per embedding."""
+    largest = max(sets, key=lambda each: len(each.pairs))
+    title = f"{largest.name}: cosine and human score of word pairs"
+    figure, all_axes = panels(1, len(embeddings), (4.2, 4.4), title)
+    for axes, embedding in zip(all_axes, embeddings, strict=True):
+        result = word_similarity(embedding.matrix, embedding.ids, largest.pairs, largest.scores)
+        axes.scatter(result.scores, result.cosines, s=4, alpha=0.35, color=COLOURS[0], linewidths=0)
+        rho = number(result.spearman, ".2f", "not defined")
+        axes.set_title(f"{embedding.label}: Spearman {rho}, {result.covered} pairs", fontsize=10)
+        axes.set_xlabel("human score")
+    all_axes[0].set_ylabel("cosine")
+    return figure
+
+
+def neighbourhood_map(embeddings: Sequence[Embedding], queries: Sequence[str], k: int = 6) -> Figure:
+    """Words and their nearest neighbours on the first two principal axes, one panel per embedding."""
+    title = "Neighbourhoods: words and those nearest to them, first two principal axes"
+    figure, all_axes = panels(1, len(embeddings), (4.2, 4.4), title)
+    for axes, embedding in zip(all_axes, embeddings, strict=True):
+        axes.set_title(embedding.label, fontsize=10)
+        axes.set(xticks=[], yticks=[])
+        known = np.array([embedding.ids[word] for word in queries if word in embedding.ids], int)
+        if not len(known):
+            continue
+        nearest, _ = nearest_neighbours(embedding.matrix, known, k)
+        groups = np.concatenate([known[:, None], nearest], axis=1)
+        points = first_principal_axes(unit_rows(embedding.matrix[groups.reshape(-1)])).reshape(*groups.shape, 2)
+        for i, (group, where) in enumerate(zip(groups, points, strict=True)):
+            colour = COLOURS[i % len(COLOURS)]
+            axes.scatter(where[:, 0], where[:, 1], s=5, color=colour)
+            for word, point, weight in zip(group, where, ["bold"] + ["normal"] * (len(group) - 1), strict=True):
+                axes.annotate(embedding.words[word], point, fontsize=7, color=colour, weight=weight)
+        axes.margins(0.12)
+    return figure
+
+
+def first_principal_axes(rows: np.ndarray) -> np.ndarray:
+    """Projects rows `[N, H]` on their first two principal axes, `[N, 2]`."""
+    centred = rows - rows.mean(axis=0)
+    _, _, axes = np.linalg.svd(centred, full_matrices=False)
+    plane = centred @ axes[:2].T
+    return np.pad(plane, ((0, 0), (0, 2 - plane.shape[1])))
+
+
+def update_plot(embeddings: Sequence[Embedding]) -> Figure:
+    """Number of training pairs that updated a word over its rank by frequency."""
+    figure, axes = panel("rank of the word by frequency", "pairs that updated its row")
+    counted = {e.label: updates_by_frequency(e.updates) for e in embeddings if e.updates is not None}
+    for i, (label, updates) in enumerate(counted.items()):
+        ranks, pairs = ([each[name] for each in updates] for name in ("rank", "pairs"))
+        axes.loglog(ranks, pairs, "o-", ms=3, color=COLOURS[i % len(COLOURS)], label=label)
+    axes.set_title("Updates of a word's row in training", fontsize=10)
+    axes.legend()
+    return figure
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="folder of a run, or word2vec file")
+    parser.add_argument("--set", nargs="+", type=Path, help="own similarity sets: two words and a score per line")
+    parser.add_argument("--words", nargs="+", default=QUERIES, help="words whose neighbours are shown")
+    parser.add_argument("--most-frequent", type=int, help="number of words whose pairs are correlated; default: all")
+    parser.add_argument("--output", type=Path, help="folder of the files; default: embeddings in the first RUN")
+    parser.add_argument("--record", metavar="NAME", help="write the results into the zoo, as a study of its page")
+    parser.add_argument("--data-dir", type=Path, help="folder with the similarity sets, instead of a download")
+    arguments = parser.parse_args()
+    return run_command(lambda: measure(arguments, recorded_command(parser, arguments, "runs")))
+
+
+def measure(arguments: argparse.Namespace, command: str) -> int:
+    sets = [read_similarity_set(path) for path in arguments.set or ()] or load_similarity_sets(arguments.data_dir)
+    embeddings = read_embeddings(arguments.runs)
+    results = measure_embeddings(embeddings, sets, arguments.words, arguments.most_frequent)
+    first = arguments.runs[0]
+    folder = arguments.output or (first if first.is_dir() else first.parent) / "embeddings"
+    start = ZOO / "results" / arguments.record if arguments.record else folder / "embeddings"
+    written = [start.with_suffix(".json")]
+    write_results(written[0], {**results, **environment(), "command": command})
+    written += draw_embeddings(start, embeddings, sets, arguments.words)
+    tables = "\n\n".join(metric_tables(results))
+    if not arguments.record:
+        written.append(start.with_suffix(".md"))
+        write_atomically(written[-1], (tables + "\n").encode())
+    print(tables)
+    for label, words in results["neighbours"].items():
+        print(f"\nnearest words, {label}")
+        print(*(f"  {word}: {', '.join(others)}" for word, others in words.items()), sep="\n")
+    print("", *written, sep="\n")
+    return 0

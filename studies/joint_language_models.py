@@ -1,0 +1,251 @@
+"""The study of joint language models: trains the cells without results, draws the plots; its page.
+
+python train/nnjm_grid.py zh-en multi30k sweeps --data-dir DIR
+python train/nnjm_grid.py                                         only the plots
+
+The study is zoo/studies/nnjm.toml, which names the files in DIR; its results are in zoo/results, and `make zoo` makes
+its page, zoo/nnjm.md. After Ctrl-C the same command resumes training.
+"""
+
+import argparse
+import statistics
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+
+from keras_tying.training import run_command
+from studies.joint_grid import (
+    Grid,
+    JointStudy,
+    Ordering,
+    PerplexityTable,
+    load_study,
+    model_file,
+    results_file,
+    train_grid,
+    word_weights,
+)
+from studies.pages import NOT_MEASURED, number, page, plot, provenance, section, table
+from studies.plots import COLOURS, panel, panels, write_png
+from studies.results import ZOO, read_results
+
+Results = dict[str, dict[str, Any] | None]
+"""Recorded results of each grid."""
+
+
+def main() -> int:
+    study = load_study()
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("grids", nargs="*", metavar="GRID", help=f"some of {', '.join(study.grids)}")
+    parser.add_argument("--data-dir", type=Path, metavar="DIR", help="folder with the texts")
+    parser.add_argument("--runs", type=Path, default=Path("runs/nnjm_grid"), help="folder of the cells' runs")
+    parser.add_argument("--seeds", type=int, help="maximum number of seeds per cell")
+    parser.add_argument("--main-only", action="store_true", help="skip the variants")
+    arguments = parser.parse_args()
+    if unknown := set(arguments.grids) - set(study.grids):
+        parser.error(f"unknown grids {sorted(unknown)}; known are {list(study.grids)}")
+    if arguments.grids and arguments.data_dir is None:
+        parser.error("training needs --data-dir")
+
+    def train_and_draw() -> int:
+        for grid in arguments.grids:
+            todo = study.todo(grid, arguments.seeds, arguments.main_only)
+            train_grid(study, grid, todo, arguments.data_dir, arguments.runs)
+        print(*draw_plots(arguments.runs), sep="\n")
+        return 0
+
+    return run_command(train_and_draw)
+
+
+def joint_page(folder: Path) -> str:
+    """The page on joint language models, from the study and results of the zoo's folder."""
+    study = load_study(folder)
+    results, parts = _results(study, folder), []
+    for name, grid in study.grids.items():
+        parts += _text_of(grid, results_file(folder, name), results[name])
+    for each in study.tables:
+        parts += section(each, perplexity_table(each, study.columns, results))
+    for ordering in study.orderings:
+        parts += section(ordering, ordering_table(ordering, study.columns, results))
+    plots = {caption: plot(folder / "results" / f"{n}.png", caption) for n, caption in study.pictures.captions.items()}
+    if any(plots.values()):
+        parts.append("## Pictures")
+    for caption, shown in plots.items():
+        parts += [f"{caption}:", shown] if shown else []
+    return page(study, parts)
+
+
+def _results(study: JointStudy, folder: Path) -> Results:
+    return {grid: read_results(results_file(folder, grid)) for grid in study.grids}
+
+
+def _text_of(grid: Grid, path: Path, results: dict[str, Any] | None) -> list[str]:
+    """Text, schedule and provenance of a grid's results."""
+    if results is None:
+        return [f"**{grid.title}**: {NOT_MEASURED}."]
+    data, schedule, samples = results["data"], results["schedule"], results["samples"]
+    pairs = f"the first {data['sentences']:,}" if data["sentences"] else "all"
+    return [
+        f"**{grid.title}**: {pairs} pairs of the training text, {samples['train']:,} target words "
+        f'({samples["valid"]:,} to validate, {samples["test"]:,} to test); tokenization "{data["tokenization"]}", '
+        f"{data['source_vocabulary_size']:,} source and {data['target_vocabulary_size']:,} target words at most; "
+        f"at most {schedule['epochs']} epochs of SGD with batches of {schedule['batch_size']} and rate "
+        f"{schedule['learning_rate']}.",
+        *provenance(path, results),
+    ]
+
+
+def perplexity_table(content: PerplexityTable, columns: list[str], results: Results) -> str:
+    """Published and measured perplexities of cells, one column per grid."""
+    rows = []
+    for cell in content.rows or content.published:
+        measured = ([run[content.split] for run in _runs(results[grid], cell)] for grid in columns)
+        rows.append([cell, number(content.published.get(cell), ".2f"), *map(mean_and_range, measured)])
+    return table(["model", "published", *columns], "| --- | --: |" + " --: |" * len(columns), rows)
+
+
+def ordering_table(ordering: Ordering, columns: list[str], results: Results) -> str:
+    """Whether the first cell of each pair has the lower test perplexity, one column per grid."""
+    rows = []
+    for pair in ordering.pairs:
+        low, high = (
+            [[run["test"] for run in _runs(results[grid], cell)] for grid in columns]
+            for cell in (pair.lower, pair.higher)
+        )
+        rows.append([pair.lower, pair.higher, *map(is_lower, low, high)])
+    return table([ordering.lower, ordering.higher, *columns], "| --- | --- |" + " --- |" * len(columns), rows)
+
+
+def _runs(results: dict[str, Any] | None, cell: str) -> list[dict[str, Any]]:
+    """Results of each seed of a cell."""
+    return list(results["cells"].get(cell, {"runs": {}})["runs"].values()) if results else []
+
+
+def mean_and_range(values: list[float]) -> str:
+    """Mean, lowest and highest of the perplexities of several seeds."""
+    if not values:
+        return NOT_MEASURED
+    spread = f"{min(values):.2f} to {max(values):.2f}, {len(values)} seeds" if len(values) > 1 else "1 seed"
+    return f"{statistics.mean(values):.2f} ({spread})"
+
+
+def is_lower(low: list[float], high: list[float]) -> str:
+    """Whether the perplexities of one model are lower than those of another, in words.
+
+    Args:
+        low: Perplexities of the model that is expected to have the lower ones, one per seed.
+        high: Perplexities of the other model.
+
+    Example:
+
+    >>> is_lower([9.0, 9.2], [9.9, 10.1]), is_lower([9.0, 9.4], [9.3, 9.5]), is_lower([9.9, 9.8], [9.1, 9.3])
+    ('yes, -9.0%', 'within the seeds, -2.1%', 'no, +7.1%')
+    """
+    if not low or not high:
+        return NOT_MEASURED
+    change = statistics.mean(low) / statistics.mean(high) - 1
+    if min(len(low), len(high)) == 1:
+        return f"{'yes' if change < 0 else 'no'}, one seed, {change:+.1%}"
+    if max(low) < min(high):
+        return f"yes, {change:+.1%}"
+    return f"no, {change:+.1%}" if min(low) > max(high) else f"within the seeds, {change:+.1%}"
+
+
+def draw_plots(runs: Path, folder: Path = ZOO) -> list[Path]:
+    """Draws the recorded results, and the weights of one trained model if it is still among the runs.
+
+    Args:
+        runs: Folder of the study's runs.
+        folder: The zoo's folder.
+
+    Returns:
+        The paths of the plots.
+    """
+    study, plots = load_study(folder), folder / "results"
+    results, shown = _results(study, folder), study.pictures
+    paths = []
+    if curves := measured_curves(study, results):
+        paths.append(draw_curves(curves, plots / "nnjm_sweeps.png"))
+    for run in _runs(results[shown.grid], shown.weights)[:1]:
+        paths.append(draw_position_weights(run["position_weights"], shown.window, plots / "nnjm_positions.png"))
+    model = model_file(runs / shown.grid, shown.weights, seed=1)
+    if model.exists():
+        paths.append(draw_weights(keras.saving.load_model(model), plots / "nnjm_weights.png"))
+    return paths
+
+
+def measured_curves(study: JointStudy, results: Results) -> dict[str, list[tuple[float, float]]]:
+    """Values of each quantity with the validation perplexities measured there."""
+    curves = {
+        quantity: [
+            (point.at, run["valid"])
+            for i, point in enumerate(points)
+            for run in _runs(results.get("sweeps"), f"{quantity}, {i}")
+        ]
+        for quantity, points in study.sweeps.items()
+    }
+    for run in _runs(results[study.pictures.grid], study.pictures.history)[:1]:
+        curves["epochs"] = list(enumerate(run["valid_by_epoch"], start=1))
+    return {quantity: curve for quantity, curve in curves.items() if curve}
+
+
+def draw_curves(curves: dict[str, list[tuple[float, float]]], path: Path) -> Path:
+    """Draws validation perplexity over the values of each quantity, one panel each, as PNG; returns its path.
+
+    Reference:
+        Zhang and Qi, figures 5 to 10.
+    """
+    figure, all_axes = panels(-(-len(curves) // 3), 3, (3, 2.6))
+    for axes, (name, curve) in zip(all_axes, curves.items(), strict=False):
+        axes.plot(range(len(curve)), [perplexity for _, perplexity in curve], "o-", ms=3, color=COLOURS[0])
+        step = max(1, len(curve) // 6)
+        axes.set_xticks(range(0, len(curve), step), [f"{value:g}" for value, _ in curve[::step]])
+        axes.set_xlabel(name)
+        axes.grid(alpha=0.3)
+    for axes in all_axes[len(curves) :]:
+        axes.remove()
+    figure.supylabel("validation perplexity")
+    return write_png(figure, path)
+
+
+def draw_weights(model, path: Path) -> Path:
+    """Draws |W| of the first hidden layer by input and hidden unit, as PNG; returns its path.
+
+    Reference:
+        Zhang and Qi, figure 11.
+    """
+    figure, axes = panel("", "hidden unit", (9, 3))
+    words = word_weights(model)
+    image = axes.imshow(words.reshape(-1, words.shape[-1]).T, aspect="auto", cmap="viridis", interpolation="nearest")
+    middles = [model.embedding_size * (i + 0.5) for i in range(len(words))]
+    axes.set_xticks(middles, position_names(len(words), model.window), fontsize=7)
+    figure.colorbar(image, label="|W|")
+    return write_png(figure, path)
+
+
+def draw_position_weights(means: list[float], window: int, path: Path) -> Path:
+    """Draws mean |W| by input word, as PNG; returns its path.
+
+    Args:
+        means: Means of the words of window and history, as `position_weights` gives them.
+        window: Number of words of the window.
+        path: The file to write.
+
+    Reference:
+        Zhang and Qi, figure 12.
+    """
+    figure, axes = panel("", "mean |W|", (7, 3))
+    positions = np.arange(len(means))
+    axes.bar(positions[:window], means[:window], color=COLOURS[0], label="source window")
+    axes.bar(positions[window:], means[window:], color=COLOURS[1], label="target history")
+    axes.set_xticks(positions, position_names(len(means), window), fontsize=8)
+    axes.legend()
+    return write_png(figure, path)
+
+
+def position_names(words: int, window: int) -> list[str]:
+    """Names of input words: `s` is the affiliated source word, `s+1` the next one, `t-1` the previous target word."""
+    source = [f"s{i:+d}" if i else "s" for i in range(-(window // 2), window - window // 2)]
+    return source + [f"t-{i}" for i in range(words - window, 0, -1)]

@@ -1,0 +1,100 @@
+"""Parts of Markdown pages: titles, tables, plots, and where results come from."""
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from keras_tying.tables import Table
+
+NOT_MEASURED = "not measured"
+MISSING = f"{NOT_MEASURED.capitalize()}."
+"""The paragraph of a section that has no results."""
+DASH = "—"
+"""The cell of a table for a number that does not exist."""
+
+
+class Section(Table):
+    """Title and text of a page, or of a section of one, as a file in `zoo/studies` has them."""
+
+    title: str
+    text: str = ""
+
+
+def page(content: Section, parts: Iterable[str]) -> str:
+    """A Markdown page: title, text and parts, separated by blank lines; empty parts are left out.
+
+    >>> page(Section(title="Title", text="Text."), section(Section(title="Section"), "Part."))
+    '# Title\\n\\nText.\\n\\n## Section\\n\\nPart.\\n'
+    """
+    return "\n\n".join(filter(None, map(str.strip, [f"# {content.title}", content.text, *parts]))) + "\n"
+
+
+def section(content: Section, *parts: str) -> list[str]:
+    """Title, text and parts of a section, as parts of a page."""
+    return [f"## {content.title}", content.text, *parts]
+
+
+def table(columns: Sequence[str], alignment: str, rows: Iterable[Sequence[str]]) -> str:
+    """A Markdown table.
+
+    Args:
+        columns: Titles of the columns.
+        alignment: The line below the titles.
+        rows: The cells of each row.
+
+    >>> print(table(["model", "perplexity"], "|---|--:|", [["small", "110.4"]]))
+    | model | perplexity |
+    |---|--:|
+    | small | 110.4 |
+    """
+    titles, *lines = (f"|{'|'.join(f' {cell} ' if cell else ' ' for cell in cells)}|" for cells in [columns, *rows])
+    return "\n".join([titles, alignment, *lines])
+
+
+def number(value: float | None, form: str = ".1f", absent: str = DASH) -> str:
+    """A number as a table shows it."""
+    return absent if value is None else format(value, form)
+
+
+def between_marks(text: str, name: str, content: str, command: str = "make zoo") -> str:
+    """Replaces the text between two marks of a page.
+
+    Args:
+        text: The page.
+        name: What is between the marks: `<!-- NAME, made by `COMMAND` -->` and `<!-- end of NAME -->`.
+        content: What is to be there.
+        command: The command that makes it.
+
+    Raises:
+        ValueError: If the page lacks a mark.
+    """
+    start, end = f"<!-- {name}, made by `{command}` -->", f"<!-- end of {name} -->"
+    before, found, rest = text.partition(start)
+    _, closed, after = rest.partition(end)
+    if not (found and closed):
+        raise ValueError(f"Expected the marks {start} and {end}. Received a page without them. Add both.")
+    return "\n".join([before + start, content, end + after])
+
+
+def versions_line(versions: dict[str, str]) -> str:
+    """Packages and their versions, separated by commas."""
+    return ", ".join(f"{package} {version}" for package, version in versions.items())
+
+
+def code(command: str) -> str:
+    """A Markdown block of code."""
+    return f"```\n{command}\n```"
+
+
+def plot(path: Path, caption: str) -> str:
+    """A recorded plot, for a page in the folder above; empty if there is no such file."""
+    return f"![{caption}]({path.parent.name}/{path.name})" if path.exists() else ""
+
+
+def provenance(path: Path, results: dict[str, Any]) -> list[str]:
+    """Device, versions, file and command of recorded results, for a page in the folder above them."""
+    place = f"{path.parent.name}/{path.name}"
+    return [
+        f"Measured on {results['device']}; {versions_line(results['versions'])}. All metrics: [{place}]({place}).",
+        code(results["command"]),
+    ]

@@ -1,0 +1,43 @@
+"""Colours and files of the studies' plots."""
+
+from io import BytesIO
+from pathlib import Path
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from keras_tying.files import write_atomically
+
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
+
+
+def panels(rows: int, columns: int, size: tuple[float, float], title: str = "", **options) -> tuple[Figure, list[Axes]]:
+    """A figure of panels.
+
+    Args:
+        rows: Number of rows.
+        columns: Number of columns.
+        size: Width and height of a panel, in inches.
+        title: Title of the figure.
+        **options: Those of `Figure.subplots`.
+    """
+    figure = Figure(figsize=(columns * size[0], rows * size[1]), layout="constrained")
+    if title:
+        figure.suptitle(title)
+    return figure, list(np.ravel(figure.subplots(rows, columns, **options)))
+
+
+def panel(xlabel: str, ylabel: str, size: tuple[float, float] = (6, 4.4)) -> tuple[Figure, Axes]:
+    """A figure of one panel with labelled axes."""
+    figure, (axes,) = panels(1, 1, size)
+    axes.set(xlabel=xlabel, ylabel=ylabel)
+    return figure, axes
+
+
+def write_png(figure: Figure, path: Path, dpi: int = 80) -> Path:
+    """Writes a figure atomically as PNG; returns its path."""
+    content = BytesIO()
+    figure.savefig(content, format="png", dpi=dpi)
+    write_atomically(path, content.getvalue())
+    return path

@@ -1,0 +1,71 @@
+"""The command line, as a user meets it."""
+
+import json
+import re
+
+import pytest
+
+
+@pytest.fixture
+def bitext(aligned_files):
+    """Arguments that name small aligned files."""
+    return [word for split, paths in aligned_files.items() for word in (f"--{split}", *map(str, paths))]
+
+
+def test_all_three_models_leave_everything_in_their_folders(tmp_path, bitext, run_python, run_here):
+    folder = tmp_path / "runs"
+    options = ["--run", folder, "--epochs", "1", "--tied", "--set", "optimisation.batch_size=16"]
+    finished = run_python("train/nnjm.py", *bitext, *options)
+    assert finished.stdout.count("test perplexity") == 3
+    for model in ("nnlm", "nnjm", "nnjm_global"):
+        assert {path.name for path in (folder / model).iterdir()} == {
+            "best",
+            "checkpoints",
+            "config.toml",
+            "model.keras",
+            "results.json",
+            "saved_model",
+            "source_vocabulary.txt",
+            "tensorboard",
+            "vocabulary.txt",
+        }
+    results = json.loads((folder / "nnjm" / "results.json").read_text())
+    evaluated = run_python("train/nnjm.py", "--evaluate", folder / "nnjm").stdout
+    assert [line.split()[:3] for line in evaluated.splitlines()] == [
+        ["valid", "perplexity", f"{results['validation_perplexity']:.2f}"],
+        ["test", "perplexity", f"{results['test_perplexity']:.2f}"],
+    ]
+    assert results["command"] == (
+        "python train/nnjm.py --recipe nnjm --seed 1 --epochs 1 --set optimisation.batch_size=16 "
+        "--train TRAIN TRAIN TRAIN --valid VALID VALID VALID --test TEST TEST TEST --tied"
+    )
+
+    again = run_here("train/nnjm.py", *bitext, *options)
+    assert again.returncode == 2
+    assert "already holds a run" in again.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "--train needs two or three files"),
+        (["--train", "a", "b", "--valid", "a"], "--valid needs two or three files"),
+        (["--train", "none", "none", "none", "--valid", "a", "b", "c", "--test", "a", "b", "c"], "There is no file"),
+        (["--resume", "none"], "none is not a run"),
+    ],
+)
+def test_bad_arguments_are_named_and_nothing_is_made(tmp_path, run_here, arguments, message):
+    process = run_here(
+        "train/nnjm.py", *arguments, *([] if arguments[:1] == ["--resume"] else ["--run", tmp_path / "run"])
+    )
+    assert process.returncode == 2
+    assert message in process.stderr
+    assert not (tmp_path / "run").exists()
+
+
+def test_arguments_of_the_model_are_checked_before_anything_is_made(tmp_path, bitext, run_here):
+    run = tmp_path / "run"
+    process = run_here("train/nnjm.py", *bitext, "--recipe", "nnjm", "--set", "model.window=4", "--run", run)
+    assert process.returncode == 2
+    assert "`window` must be odd" in process.stderr
+    assert not run.exists()

@@ -1,0 +1,109 @@
+"""The command lines of skip-gram and of the study, as a user meets them."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import keras
+import numpy as np
+import pytest
+
+REPOSITORY = Path(__file__).parents[2]
+SMALL = ["--set", "model.units=8", "data.minimum_count=2", "--epochs", "2", "--checkpoint-minutes", "0"]
+
+
+@pytest.fixture
+def text_file(tmp_path, corpus):
+    path = tmp_path / "text.txt"
+    path.write_text("\n".join(corpus.splits["train"]).lower() + "\n", encoding="utf-8")
+    return path
+
+
+def wait_for_checkpoint_within_an_epoch(process, run):
+    index = run / "checkpoints" / "index.json"
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline and process.poll() is None:
+        if index.exists() and json.loads(index.read_text())[-1]["progress"]["batch"] > 0:
+            return
+        time.sleep(0.01)
+    raise AssertionError("no checkpoint within two minutes")
+
+
+def test_an_interrupted_run_ends_like_an_undisturbed_one_on_prepared_text_bit_for_bit_and_is_studied(
+    tmp_path, text_file, run_python
+):
+    undisturbed, disturbed = tmp_path / "undisturbed", tmp_path / "disturbed"
+    arguments = ["train/word2vec.py", "--train-file", text_file, *SMALL]
+    prepared = tmp_path / "prepared"
+    run_python(
+        "train/prepare.py", "text", prepared, "--train-file", text_file, "--minimum-count", "2", "--processes", "1"
+    )
+    finished = run_python("train/word2vec.py", "--prepared", prepared, *SMALL, "--run", undisturbed)
+    assert "SavedModel" in finished.stdout
+
+    process = subprocess.Popen(
+        [sys.executable, *map(str, arguments), "--run", str(disturbed)],
+        cwd=REPOSITORY,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    try:
+        wait_for_checkpoint_within_an_epoch(process, disturbed)
+        os.kill(process.pid, signal.SIGTERM)
+        output, _ = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert process.returncode == 75, output
+    run_python("train/word2vec.py", "--resume", disturbed)
+    models = [keras.saving.load_model(run / "model.keras") for run in (undisturbed, disturbed)]
+    for expected, received in zip(*(model.get_weights() for model in models), strict=True):
+        np.testing.assert_array_equal(received, expected)
+
+    assert {path.name for path in undisturbed.iterdir()} == {
+        *("checkpoints", "config.toml", "model.keras", "results.json", "saved_model", "tensorboard", "vocabulary.txt"),
+        *("input.txt", "input.bin", "output.txt", "output.bin"),
+    }
+    own = tmp_path / "own.txt"
+    own.write_text("class\tfunction\t8\nvalue\tobject\t7\nclass\tthe\t1\n")
+    studied = run_python("train/embeddings.py", undisturbed, "--set", own, "--words", "class").stdout
+    assert "| own |" in studied
+    assert "3 of 3" in studied
+    figures = json.loads((undisturbed / "embeddings" / "embeddings.json").read_text())
+    assert set(figures["pair_correlation"]["spearman"]) == {"input, output"}
+    assert len(figures["neighbours"]["input"]["class"]) == 8
+    updates = figures["updates"]
+    assert updates["output"][-1]["pairs"] > updates["input"][-1]["pairs"] > 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["train/word2vec.py", "--train-file", "none"], f"There is no file {REPOSITORY / 'none'}. Check the name"),
+        (["train/word2vec.py", "--corpus", "text9"], "There is no corpus 'text9'"),
+        (["train/word2vec.py", "--corpus", "text8", "--data-dir", "none"], "There is no folder"),
+        (["train/word2vec.py", "--resume", "none"], "none is not a run"),
+        (["train/word2vec.py", "--set", "model.units=0"], "`units` must be at least 1"),
+        (["train/embeddings.py", "none"], "There is no file none"),
+    ],
+)
+def test_bad_arguments_are_named(tmp_path, run_here, arguments, message):
+    own = tmp_path / "own.txt"
+    own.write_text("a\tb\t1\n")
+    extra = ["--set", own] if "embeddings" in arguments[0] else []
+    process = run_here(*arguments, *extra)
+    assert process.returncode == 2
+    assert message in process.stderr
+
+
+def test_a_text_of_one_word_is_an_error_not_a_crash(tmp_path, run_here):
+    (tmp_path / "text.txt").write_text("rose rose rose rose rose rose\n")
+    arguments = ["--train-file", tmp_path / "text.txt", "--run", tmp_path / "run"]
+    process = run_here("train/word2vec.py", *arguments)
+    assert process.returncode == 2
+    assert "at least two different words. Received: 1" in process.stderr
+    assert not (tmp_path / "run").exists()

@@ -1,0 +1,235 @@
+"""Several replicas and workers, on loopback: they come to what one comes to, and survive what machines do."""
+
+import functools
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import SimpleNamespace
+
+import keras
+import numpy as np
+import pytest
+
+from keras_tying import training
+from keras_tying.backend import replicas
+from keras_tying.commands.exit_codes import RESUMABLE, USAGE
+from keras_tying.distribution.local_cluster import free_ports
+
+REPOSITORY = Path(__file__).parents[2]
+CLUSTER = ["-m", "keras_tying.distribution.local_cluster", "--workers", "2"]
+REPLICATED = "tests/distribution/replicated.py"
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """What small models come to by strategy: a function of their names."""
+
+    @functools.cache
+    def train(*names):
+        folder = tmp_path_factory.mktemp("replicated")
+        alone = [REPLICATED, folder, "mirrored,one", *names]
+        together = [*CLUSTER, "--", REPLICATED, folder, "multiworker", *names]
+        for command in (alone, together):
+            process = subprocess.run(
+                [sys.executable, *command], cwd=REPOSITORY, capture_output=True, text=True, timeout=300
+            )
+            assert process.returncode == 0, process.stdout + process.stderr
+        return {
+            path.stem: {
+                name: {"history": history, "variables": dict(np.load(folder / f"{path.stem}-{name}.npz"))}
+                for name, history in json.loads(path.read_text()).items()
+            }
+            for path in folder.glob("*.json")
+        }
+
+    return train
+
+
+def check_replicas_come_to_what_one_comes_to(trained, model, strategy):
+    expected, received = trained["one"][model], trained[strategy][model]
+    for before, after in zip(expected["history"], received["history"], strict=True):
+        for measure, values in before.items():
+            np.testing.assert_allclose(after[measure], values, rtol=1e-6, err_msg=measure)
+    for name, value in expected["variables"].items():
+        np.testing.assert_allclose(received["variables"][name], value, rtol=1e-4, atol=1e-5, err_msg=name)
+
+
+@pytest.mark.parametrize("strategy", ["mirrored", "multiworker"])
+@pytest.mark.parametrize("model", ["language_model", "untied_language_model", "translator"])
+def test_replicas_come_to_what_one_comes_to(trained, model, strategy):
+    check_replicas_come_to_what_one_comes_to(
+        trained("language_model", "untied_language_model", "translator"), model, strategy
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("strategy", ["mirrored", "multiworker"])
+@pytest.mark.parametrize("model", ["joint_language_model", "skip_gram"])
+def test_replicas_of_the_other_models_do_too(trained, model, strategy):
+    check_replicas_come_to_what_one_comes_to(trained("joint_language_model", "skip_gram"), model, strategy)
+
+
+def start_cluster(*arguments):
+    process = subprocess.Popen(
+        [sys.executable, *CLUSTER, *map(str, arguments)],
+        cwd=REPOSITORY,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    workers = []
+    while len(workers) < 2:
+        line = process.stdout.readline()
+        assert line, "the cluster ended"
+        workers += map(int, re.findall(r"worker \d is process (\d+)", line))
+    return process, workers
+
+
+def wait_for_checkpoint(process, run, number):
+    index = run / "checkpoints" / "index.json"
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline and process.poll() is None:
+        if index.exists() and (newest := json.loads(index.read_text())[-1])["number"] >= number:
+            return newest["progress"]
+        time.sleep(0.01)
+    raise AssertionError("no checkpoint within two minutes: " + process.communicate(timeout=30)[0])
+
+
+RECIPE = """
+title = "Small"
+description = "A model of a few words, in many batches."
+
+[model]
+name = "ptb_small"
+arguments = { tied = true, dropout = 0.2 }
+
+[data]
+corpus = "files"
+vocabulary_size = 200
+
+[optimisation]
+batch_size = 4
+sequence_length = 5
+epochs = 1
+full_rate_epochs = 1
+decay = 0.5
+"""
+
+
+def test_a_run_that_lost_workers_ends_like_an_undisturbed_one(tmp_path, text_files, run_python):
+    (tmp_path / "small.toml").write_text(RECIPE)
+    arguments = ["train/lm.py", "--recipe", tmp_path / "small.toml", *text_files, "--checkpoint-minutes", "0"]
+    undisturbed, disturbed = tmp_path / "undisturbed", tmp_path / "disturbed"
+    run_python(*arguments, "--run", undisturbed, "--strategy", "mirrored", "--replicas", "2")
+    arguments += ["--run", disturbed, "--restartable"]
+
+    process, workers = start_cluster("--", *arguments)
+    wait_for_checkpoint(process, disturbed, 0)
+    os.kill(workers[1], signal.SIGTERM)  # one worker is pre-empted: all stop, the chief saves
+    output, _ = process.communicate(timeout=60)
+    assert process.returncode == RESUMABLE, output
+    assert "Stopped by SIGTERM" in output
+    assert "a signal to another worker" in output
+
+    number = json.loads((disturbed / "checkpoints" / "index.json").read_text())[-1]["number"]
+    process, workers = start_cluster("--restarts", "1", "--grace-seconds", "3", "--", *arguments)
+    wait_for_checkpoint(process, disturbed, number + 2)
+    os.kill(workers[0], signal.SIGKILL)  # the chief, perhaps while it saves
+    output, _ = process.communicate(timeout=180)
+    assert process.returncode == 0, output
+    assert "starting all workers again" in output
+
+    models = [keras.saving.load_model(run / "model.keras") for run in (undisturbed, disturbed)]
+    for expected, received in zip(*(model.get_weights() for model in models), strict=True):
+        np.testing.assert_array_equal(received, expected)
+    results = [json.loads((run / "results.json").read_text()) for run in (undisturbed, disturbed)]
+    assert results[0]["test_perplexity"] == results[1]["test_perplexity"]
+    assert [each["workers"] for each in results] == [1, 2]
+
+
+WITH_A_SMALL_DISK = """
+import resource, runpy, sys
+resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, 300_000))
+sys.argv.pop(0)
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
+
+
+def test_a_full_disk_stops_all_workers_and_leaves_earlier_checkpoints(tmp_path, text_files):
+    (tmp_path / "small.toml").write_text(RECIPE)
+    run = tmp_path / "run"
+    command = ["train/lm.py", "--recipe", tmp_path / "small.toml", *text_files, "--run", run, "--restartable"]
+    process, workers = start_cluster("--", *command, "--checkpoint-minutes", "0")
+    wait_for_checkpoint(process, run, 0)
+    os.kill(workers[0], signal.SIGTERM)
+    assert process.wait(timeout=60) == RESUMABLE
+    before = {path: path.read_bytes() for path in (run / "checkpoints").iterdir()}
+
+    process, _ = start_cluster("--restarts", "1", "--grace-seconds", "3", "--", "-c", WITH_A_SMALL_DISK, *command)
+    output, _ = process.communicate(timeout=120)
+    assert process.returncode == USAGE, output  # to start again would not help
+    assert "File too large" in output
+    assert "starting all workers again" not in output
+    assert {path: path.read_bytes() for path in (run / "checkpoints").iterdir()} == before
+
+
+def test_a_worker_that_never_comes_up_is_named(tmp_path):
+    addresses = [f"127.0.0.1:{port}" for port in free_ports(2)]
+    config = {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": 0}}
+    process = subprocess.run(
+        [sys.executable, "train/lm.py", "--run", tmp_path / "run", "--wait-minutes", "0.05"],
+        cwd=REPOSITORY,
+        env={**os.environ, "TF_CONFIG": json.dumps(config)},
+        timeout=120,
+        capture_output=True,
+        text=True,
+    )
+    assert process.returncode == RESUMABLE
+    assert f"worker 1 at {addresses[1]} cannot be reached" in process.stderr
+    assert "worker 0" not in process.stderr
+    assert not (tmp_path / "run").exists()
+
+
+def test_rows_must_be_divided_evenly():
+    model = SimpleNamespace(distribute_strategy=SimpleNamespace(num_replicas_in_sync=3))
+    assert replicas.part_of(model, 21) == 7
+    with pytest.raises(ValueError, match=r"evenly among 3 replicas. Received: a batch of 20 rows. Use a multiple of 3"):
+        replicas.part_of(model, 20)
+
+
+@pytest.mark.parametrize(
+    ("strategy", "message"),
+    [("many", r"must be one of .* Received: 'many'"), ("multiworker", r"Received neither TF_CONFIG nor SLURM_NTASKS")],
+)
+def test_a_strategy_that_cannot_be_is_refused(strategy, message, monkeypatch):
+    for name in ("TF_CONFIG", "SLURM_NTASKS"):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(ValueError, match=message):
+        training.open_distribution(strategy)
+
+
+@pytest.mark.parametrize("config", ["{", "[]"])
+def test_a_malformed_cluster_is_shown(config, monkeypatch):
+    monkeypatch.setenv("TF_CONFIG", config)
+    with pytest.raises(ValueError, match=r"TF_CONFIG must be a JSON object .* Received: " + re.escape(config)):
+        training.open_distribution()
+
+
+@pytest.mark.parametrize(("workers", "expected"), [(0, 1), (1, 1)])
+def test_what_fits_one_device_is_one(workers, expected, monkeypatch):
+    config = {"cluster": {"worker": ["127.0.0.1:1"] * workers}, "task": {"type": "worker", "index": 0}}
+    monkeypatch.setenv("TF_CONFIG", json.dumps(config))
+    distribution = training.open_distribution("auto")
+    assert (distribution.workers, distribution.replicas, distribution.is_chief) == (expected, expected, True)
+    assert distribution.description == {}
+
+
+def test_other_backends_have_one_replica(run_python):
+    code = "from keras_tying import training; training.open_distribution(); training.open_distribution('mirrored')"
+    with pytest.raises(AssertionError, match=r"mirrored needs the TensorFlow backend. Received: KERAS_BACKEND=jax"):
+        run_python("-c", code, KERAS_BACKEND="jax")

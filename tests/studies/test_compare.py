@@ -1,0 +1,58 @@
+import json
+
+import numpy as np
+import pytest
+
+from keras_tying.data import Vocabulary
+from keras_tying.models import LanguageModel
+from keras_tying.training import Run
+from studies.compare import draw_validation, next_words, next_words_table, read_history
+
+HISTORY = [{"val_perplexity": 200.0}, {"val_perplexity": 120.0}]
+
+
+@pytest.fixture
+def words():
+    return Vocabulary(["the", "court", "federal", "<unk>", "<eos>"])
+
+
+@pytest.fixture
+def model(words):
+    return LanguageModel(len(words), 4, initializer_range=1.0)
+
+
+def test_history_is_read_from_results_and_from_a_run_that_is_not_finished(tmp_path):
+    (tmp_path / "a.json").write_text(json.dumps({"history": HISTORY}))
+    run = Run.create(tmp_path / "b", "")
+    run.checkpoints.mkdir()
+    with pytest.raises(ValueError, match="finished no epoch yet"):
+        read_history(run.folder)
+    (run.checkpoints / "index.json").write_text(json.dumps([{"progress": {"history": HISTORY}}]))
+    assert read_history(tmp_path / "a.json") == read_history(run.folder) == HISTORY
+
+
+def test_validation_curves_are_drawn(tmp_path):
+    draw_validation({"a": HISTORY, "b": HISTORY[:1]}, tmp_path / "curves.png")
+    assert (tmp_path / "curves.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_next_words_are_the_likeliest_after_the_phrase(model, words):
+    phrase = [words.end_id, *words.encode(["the", "court"])]
+    logits = model.predict(np.array([phrase]), verbose=0)[0, -1]
+    expected = np.exp(logits) / np.exp(logits).sum()
+    found = next_words(model, words, "the court", k=3)
+    assert [word for word, _ in found] == words.decode(np.argsort(-expected)[:3])
+    np.testing.assert_allclose([p for _, p in found], np.sort(expected)[::-1][:3], rtol=1e-4)
+
+
+def test_table_marks_the_word_that_followed(model, words):
+    table = next_words_table({"a": (model, words), "b": (model, words)}, ["the + court"], k=5).splitlines()
+    assert table[0] == "| phrase | a | b |"
+    assert table[2].startswith("| the + court |")
+    assert table[2].count("**court**") == 2
+    assert "`<unk>`" in table[2]
+
+
+def test_another_vocabulary_is_refused(model):
+    with pytest.raises(ValueError, match=r"The model has 5 words. Received: a vocabulary of 2"):
+        next_words(model, Vocabulary(["<unk>", "<eos>"]), "the")

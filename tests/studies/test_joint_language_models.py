@@ -1,0 +1,309 @@
+import json
+
+import keras
+import numpy as np
+import pytest
+
+from keras_tying import zoo
+from keras_tying.training import TrainingInterrupted
+from keras_tying.zoo.joint_language_models import create_joint_model
+from studies import joint_grid
+from studies.joint_grid import load_study, model_file, position_weights, results_file, train_grid, word_weights
+from studies.joint_language_models import draw_plots, is_lower, joint_page
+
+PNG = b"\x89PNG"
+STUDY = """
+title = "Page"
+text = "Intro."
+columns = ["own-text", "other"]
+sentence_length = 8
+
+[grids.own-text]
+title = "Own"
+groups = ["main", "variants"]
+data = { source_vocabulary_size = 12, target_vocabulary_size = 12 }
+schedule = { epochs = 2, batch_size = 32 }
+[grids.own-text.files]
+train = { source = "train.src", target = "train.tgt", alignment = "train.align" }
+valid = { source = "valid.src", target = "valid.tgt", alignment = "valid.align" }
+test = { source = "test.src", target = "test.tgt", alignment = "test.align" }
+
+[grids.other]
+title = "Other"
+groups = ["sweeps"]
+data = {}
+schedule = {}
+files = {}
+
+[groups.main]
+seeds = 2
+[groups.main.cells]
+"NNJM" = { model = "nnjm", arguments = { window = 3, embedding_size = 4, hidden_units = [5], learning_rate = 1.0 } }
+
+[groups.variants]
+seeds = 1
+[groups.variants.cells."NNJM-Global + BS"]
+model = "nnjm_global"
+arguments = { window = 3, embedding_size = 4, hidden_units = [5], trainable_embeddings = false }
+word_vectors = "NNJM"
+
+[sweeps]
+"n-gram" = [{ at = 2, model = "nnlm", arguments = { order = 2 } }, { at = 3, model = "nnlm" }]
+
+[[tables]]
+title = "Table 1"
+published = { "NNJM" = 9.51, "NNLM" = 95.06 }
+
+[[tables]]
+title = "Table 2"
+text = "Not the paper's."
+split = "valid"
+rows = ["NNJM"]
+
+[[orderings]]
+title = "Ordering"
+text = "Lower?"
+lower = "one"
+higher = "other"
+pairs = [{ lower = "NNJM", higher = "NNLM" }]
+
+[pictures]
+grid = "own-text"
+weights = "NNJM"
+window = 3
+history = "NNJM"
+captions = { nnjm_positions = "Positions", nnjm_weights = "Weights", nnjm_sweeps = "Curves" }
+"""
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A zoo's folder with a small study and no results."""
+    (tmp_path / "zoo" / "studies").mkdir(parents=True)
+    (tmp_path / "zoo" / "studies" / "nnjm.toml").write_text(STUDY)
+    return tmp_path / "zoo"
+
+
+@pytest.fixture
+def train(folder, tmp_path, aligned_files):
+    """Trains the small study's cells; returns the results."""
+
+    def train(**arguments):
+        study = load_study(folder)
+        train_grid(study, "own-text", study.todo("own-text", **arguments), tmp_path, tmp_path / "runs", folder)
+        return json.loads(results_file(folder, "own-text").read_text())
+
+    return train
+
+
+@pytest.fixture
+def trained(monkeypatch):
+    """Names of the folders of the runs that are trained while the test runs."""
+    names, train = [], joint_grid.train_joint_language_model
+
+    def recorded(model, samples, valid, vocabulary, schedule, run, seed):
+        names.append(run.folder.name)
+        return train(model, samples, valid, vocabulary, schedule, run, seed)
+
+    monkeypatch.setattr(joint_grid, "train_joint_language_model", recorded)
+    return names
+
+
+def results_of(folder, grid, cells):
+    """Writes results with the given test perplexities."""
+    run = {"valid": 7.0, "valid_by_epoch": [8.0, 7.0], "position_weights": [0.1, 0.3, 0.1, 0.1, 0.1, 0.2]}
+    results = {
+        "command": f"python train/nnjm_grid.py {grid} --data-dir DIR",
+        "data": load_study(folder).grids[grid].data.model_dump(),
+        "schedule": load_study(folder).grids[grid].schedule.model_dump(),
+        "samples": {"train": 1000, "valid": 100, "test": 100},
+        "device": "a processor",
+        "versions": {"python": "3"},
+        "cells": {
+            name: {"runs": {str(seed): {**run, "test": value} for seed, value in enumerate(values, start=1)}}
+            for name, values in cells.items()
+        },
+    }
+    path = results_file(folder, grid)
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(json.dumps(results))
+
+
+# The study of the zoo
+
+
+def test_every_name_on_the_page_is_a_cell():
+    study = load_study()
+    cells = {name for grid in study.columns for name, _, _ in study.todo(grid)}
+    rows = {row for table in study.tables for row in table.rows or table.published}
+    pairs = {cell for ordering in study.orderings for pair in ordering.pairs for cell in (pair.lower, pair.higher)}
+    assert rows - {"NNJM-Global + BS-W2V"} | pairs | {study.pictures.weights, study.pictures.history} <= cells
+
+
+def test_every_cell_can_be_built_and_has_a_file_of_its_own(tmp_path):
+    study = load_study()
+    for grid in study.grids:
+        cells = {name: cell for name, cell, _ in study.todo(grid)}
+        for cell in cells.values():
+            create_joint_model(cell.model, 30, 30, study.sentence_length, **cell.model_arguments)
+        assert len({model_file(tmp_path, name, 1) for name in cells}) == len(cells)
+
+
+def test_the_main_cells_are_trained_first_each_seed_through_all_of_them():
+    todo = [(name, seed) for name, _, seed in load_study().todo("zh-en")]
+    assert [seed for _, seed in todo] == [1] * 8 + [2] * 8 + [3] * 8 + [1] * 19 + [2] * 19
+    assert todo[0] == ("NNLM", 1)
+    assert [seed for _, _, seed in load_study().todo("zh-en", seeds=2, main_only=True)] == [1] * 8 + [2] * 8
+    assert next(load_study().todo("sweeps"))[0] == "word vector size, 0"
+
+
+# Training a grid
+
+
+def test_a_grid_is_trained_and_a_finished_cell_is_not_trained_again(train, trained, tmp_path):
+    results = train(seeds=1)
+    assert trained == ["nnjm-1", "nnjm-global-bs-1"]
+    assert results["command"] == "python train/nnjm_grid.py own-text --data-dir DIR"
+    entry = results["cells"]["NNJM"]
+    assert (entry["model"], entry["arguments"]["learning_rate"]) == ("nnjm", 1.0)
+    figures = entry["runs"]["1"]
+    assert figures["valid"] == pytest.approx(min(figures["valid_by_epoch"]))
+    assert figures["epochs"] == len(figures["valid_by_epoch"]) == 2
+    assert len(figures["position_weights"]) == 6
+    assert {path.name for path in (tmp_path / "runs" / "own-text").iterdir()} == {
+        "nnjm-1.keras",
+        "nnjm-global-bs-1.keras",
+    }
+
+    again = train()
+    assert trained[2:] == ["nnjm-2"]
+    assert again["cells"]["NNJM"]["runs"]["1"] == figures
+    (tmp_path / "train.src").unlink()  # a finished grid does not even read its text
+    assert train() == again
+
+
+def test_a_cell_that_was_interrupted_is_the_next(train, trained, monkeypatch, folder):
+    def stopped(*arguments):
+        raise TrainingInterrupted
+
+    monkeypatch.setattr(joint_grid, "joint_results", stopped)
+    with pytest.raises(TrainingInterrupted):
+        train(main_only=True)
+    monkeypatch.undo()
+    assert not results_file(folder, "own-text").exists()
+    assert set(train(main_only=True)["cells"]["NNJM"]["runs"]) == {"1", "2"}
+
+
+def test_frozen_word_vectors_are_those_of_the_other_cell(train, tmp_path):
+    train(seeds=1)
+    first, second = (
+        keras.saving.load_model(tmp_path / "runs" / "own-text" / f"{name}-1.keras").word_vectors
+        for name in ("nnjm", "nnjm-global-bs")
+    )
+    np.testing.assert_array_equal(first["target"], second["target"])
+    np.testing.assert_array_equal(first["source"], second["source"])
+
+
+def test_word_vectors_that_are_not_there_are_named(train, folder):
+    results_of(folder, "own-text", {"NNJM": [9.0, 9.1]})
+    with pytest.raises(FileNotFoundError, match=r"There is no .*nnjm-1.keras, whose word vectors are needed"):
+        train()
+
+
+def test_results_of_other_settings_are_refused(train, folder):
+    results_of(folder, "own-text", {"NNJM": [9.0]})
+    toml = folder / "studies" / "nnjm.toml"
+    toml.write_text(toml.read_text().replace("epochs = 2", "epochs = 3"))
+    with pytest.raises(ValueError, match=r"nnjm_own_text.json has results of other settings"):
+        train()
+
+
+def test_links_that_are_missing_are_made_once(train, folder, tmp_path, monkeypatch):
+    toml = folder / "studies" / "nnjm.toml"
+    toml.write_text(toml.read_text().replace(', alignment = "test.align"', ""))
+    made = []
+
+    def align_files(files, tokenization, alignment):
+        made.append(tokenization)
+        alignment.mkdir(parents=True)
+        for place, split in enumerate(files):
+            (tmp_path / f"{split}.align").rename(alignment / f"{place}.align")
+        return {
+            split: each.model_copy(update={"alignment": str(alignment / f"{place}.align")})
+            for place, (split, each) in enumerate(files.items())
+        }
+
+    monkeypatch.setattr(joint_grid, "align_files", align_files)
+    train(main_only=True, seeds=1)
+    train(main_only=True)
+    assert made == ["spaces"]
+
+
+# Page and pictures
+
+
+def test_published_figures_stand_beside_measured_ones(folder):
+    results_of(folder, "own-text", {"NNJM": [9.0, 9.2], "NNLM": [99.0]})
+    text = joint_page(folder)
+    assert text.startswith("# Page\n\nIntro.\n")
+    assert "**Own**: all pairs of the training text, 1,000 target words" in text
+    assert "python train/nnjm_grid.py own-text --data-dir DIR" in text
+    assert "**Other**: not measured." in text
+    assert "| NNJM | 9.51 | 9.10 (9.00 to 9.20, 2 seeds) | not measured |" in text
+    assert "| NNLM | 95.06 | 99.00 (1 seed) | not measured |" in text
+    assert "| NNJM | — | 7.00 (7.00 to 7.00, 2 seeds) | not measured |" in text
+    assert "| NNJM | NNLM | yes, one seed, -90.8% | not measured |" in text
+
+
+def test_a_page_without_results_shows_no_figure_but_the_published(folder):
+    text = joint_page(folder)
+    assert "| NNJM | 9.51 | not measured | not measured |" in text
+    assert "| NNJM | NNLM | not measured | not measured |" in text
+    assert "Pictures" not in text
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "answer"),
+    [
+        ([9.0, 9.2], [9.3, 9.5], "yes, -3.2%"),
+        ([9.3, 9.5], [9.0, 9.2], "no, +3.3%"),
+        ([9.0, 9.4], [9.3, 9.5], "within the seeds, -2.1%"),
+        ([9.0], [9.3, 8.9], "yes, one seed, -1.1%"),
+        ([9.3], [9.0], "no, one seed, +3.3%"),
+        ([9.3], [], "not measured"),
+    ],
+)
+def test_an_ordering_holds_where_seeds_do_not_overlap(low, high, answer):
+    assert is_lower(low, high) == answer
+
+
+def test_pictures_are_drawn_from_results_and_from_a_model_that_is_still_there(folder, tmp_path):
+    assert draw_plots(tmp_path / "runs", folder) == []
+    results_of(folder, "own-text", {"NNJM": [9.0]})
+    results_of(folder, "other", {"n-gram, 1": [9.0]})
+    names = ["nnjm_sweeps.png", "nnjm_positions.png"]
+    assert [path.name for path in draw_plots(tmp_path / "runs", folder)] == names
+    model = model_file(tmp_path / "runs" / "own-text", "NNJM", 1)
+    model.parent.mkdir(parents=True)
+    zoo.nnjm(9, 9, window=3).save(model)
+    paths = draw_plots(tmp_path / "runs", folder)
+    assert [path.name for path in paths] == [*names, "nnjm_weights.png"]
+    assert all(path.read_bytes().startswith(PNG) for path in paths)
+    text = joint_page(folder)
+    assert text.index("nnjm_positions.png") < text.index("nnjm_weights.png") < text.index("nnjm_sweeps.png")
+
+
+def test_weights_are_told_apart_by_input_word():
+    model = zoo.nnjm_global(20, 20, window=3, order=3, embedding_size=8, hidden_units=(16,))
+    kernel = np.zeros(model.hidden_layers[0].kernel.shape, "float32")
+    kernel[8:16] = -2  # the second word of the window
+    kernel[-8:] = 3  # the last of the history
+    model.hidden_layers[0].kernel.assign(kernel)
+    assert position_weights(model) == [0, 2, 0, 0, 3]
+    assert word_weights(model).shape == (5, 8, 16)
+
+
+def test_the_command_names_grids_it_does_not_know(run_here):
+    process = run_here("train/nnjm_grid.py", "none")
+    assert process.returncode == 2
+    assert "unknown grids ['none']; known are ['zh-en', 'multi30k', 'sweeps']" in process.stderr

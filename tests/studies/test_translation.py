@@ -1,0 +1,46 @@
+import json
+import shutil
+
+import pytest
+
+from studies.results import ZOO
+from studies.translation import with_results
+
+MEASURED = {"parameters": 1_234_567, "valid_bleu": 40.126, "test_bleu": 38.5, "test_chrf": 60.0}
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """The zoo's translation recipes and page, without results."""
+    for path in (ZOO / "translation").glob("*.*"):
+        shutil.copy(path, tmp_path)
+    (tmp_path / "results").mkdir()
+    return tmp_path
+
+
+def made(folder):
+    return with_results((folder / "README.md").read_text(), folder)
+
+
+def row(folder, name):
+    (line,) = [line for line in made(folder).splitlines() if name in line and "BLEU" not in line]
+    return [cell.strip() for cell in line.strip("|").split("|")]
+
+
+def test_a_recipe_shows_what_was_published_and_that_nothing_is_measured(folder):
+    cells = row(folder, "wmt14_en_fr_three_way")
+    assert cells[1:] == ["80M", "not measured", "29.43", "not measured", "33.46", "not measured", "not measured"]
+
+
+def test_a_result_stands_in_its_row(folder):
+    (folder / "results" / "wmt15_en_de_untied.json").write_text(json.dumps(MEASURED))
+    assert row(folder, "wmt15_en_de_untied")[1:] == ["165M", "1,234,567", "20.96", "40.13", "16.79", "38.50", "60.00"]
+
+
+def test_subwords_of_a_corpus_stand_beside_the_published(folder):
+    counts = {"corpus": "tiny", "source": "en", "target": "fr", "only_source": 1_001, "only_target": 2, "both": 3}
+    (folder / "results" / "overlap_tiny_en_fr.json").write_text(json.dumps(counts))
+    text = made(folder)
+    assert "| WMT14 en to fr, published | 2,000 | 7,000 | 85,000 |" in text
+    assert "| [tiny en to fr](results/overlap_tiny_en_fr.json) | 1,001 | 2 | 3 |" in text
+    assert with_results(text, folder) == text

@@ -1,0 +1,61 @@
+import json
+
+import numpy as np
+import pytest
+
+from keras_tying.models import LanguageModel, VariationalDropout
+from keras_tying.tasks.language_model import mc_perplexity, stream_perplexity
+
+V = 11
+DROPOUT = VariationalDropout(words=0.2, inputs=0.3, hidden=0.3, outputs=0.3)
+
+
+@pytest.fixture
+def ids(rng):
+    return rng.integers(0, V, 60)
+
+
+def test_without_dropout_the_mean_of_passes_is_the_perplexity(ids):
+    model = LanguageModel(V, 8, initializer_range=0.5)
+    np.testing.assert_allclose(mc_perplexity(model, ids, passes=3), stream_perplexity(model, ids), rtol=1e-5)
+
+
+def test_probabilities_are_averaged_not_their_logarithms():
+    class Coin:
+        """Gives every word probability 0.2 and 0.6 in turn."""
+
+        probability = 0.6
+
+        def token_log_probabilities(self, inputs, targets, states, stochastic):
+            if states is None:
+                self.probability = 0.8 - self.probability
+            return np.full(targets.shape, np.log(self.probability)), ()
+
+    np.testing.assert_allclose(mc_perplexity(Coin(), np.zeros(100, int), passes=2, sequence_length=10), 1 / 0.4)
+
+
+def test_passes_draw_masks_of_their_own(ids):
+    model = LanguageModel(V, 8, initializer_range=0.5, dropout=DROPOUT)
+    single = [mc_perplexity(model, ids, passes=1) for _ in range(3)]
+    assert len(set(single)) == 3
+    assert mc_perplexity(model, ids, passes=10) < max(single)
+
+
+@pytest.mark.parametrize("backend", ["jax", "torch"])
+def test_passes_differ_on_every_backend(run_python, backend):
+    pytest.importorskip(backend)
+    code = (
+        "import json, numpy as np\n"
+        "from keras_tying.models import LanguageModel, VariationalDropout\n"
+        "from keras_tying.tasks.language_model import mc_perplexity\n"
+        "model = LanguageModel(11, 8, dropout=VariationalDropout(0.2, 0.3, 0.3, 0.3), initializer_range=0.5)\n"
+        "ids = np.random.default_rng(0).integers(0, 11, 60)\n"
+        "print(json.dumps([mc_perplexity(model, ids, passes=1) for _ in range(2)]))"
+    )
+    first, second = json.loads(run_python("-c", code, KERAS_BACKEND=backend).stdout.splitlines()[-1])
+    assert first != second
+
+
+def test_no_passes_are_refused(ids):
+    with pytest.raises(ValueError, match=r"`passes` must be at least 1. Received: passes=0"):
+        mc_perplexity(LanguageModel(V, 8), ids, passes=0)

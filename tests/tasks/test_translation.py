@@ -1,0 +1,93 @@
+import numpy as np
+import pytest
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+import keras_tying as kt
+from keras_tying.tasks import TranslationTask
+from keras_tying.tasks.translation import pair_perplexity, translate_sentences
+from keras_tying.training import CheckpointStore, Run, RunSettings, fit
+from keras_tying.training.optimisation import make_optimizer
+from keras_tying.zoo.recipes import Model, TokenBatchOptimisation, TranslationRecipe
+
+WORDS = ["dog", "cat", "snow", "house"]
+
+
+@pytest.fixture(scope="module")
+def pairs():
+    rng = np.random.default_rng(0)
+    return [(" ".join(words), "x".join(words)) for words in (rng.choice(WORDS, rng.integers(1, 6)) for _ in range(80))]
+
+
+@pytest.fixture(scope="module")
+def subwords(pairs):
+    return kt.data.Subwords.learn(kt.data.sentences_of(pairs), 30)
+
+
+@pytest.fixture(scope="module")
+def trained(pairs, subwords, tmp_path_factory):
+    recipe = TranslationRecipe(
+        model=Model(name="dl4mt_small", arguments={"tying": "three_way", "units": 8, "embedding_size": 8}),
+        optimisation=TokenBatchOptimisation(epochs=3, batch_tokens=200, learning_rate=0.01),
+    )
+    task = TranslationTask(RunSettings(recipe_name="test", seed=1, command="", recipe=recipe))
+    task.vocabularies = {"subwords.model": subwords}
+    task.text = {"valid": pairs[:10]}
+    task.pairs = {
+        split: kt.data.SentencePairs.encode(text, subwords, subwords)
+        for split, text in {"train": pairs, **task.text}.items()
+    }
+    model, run = task.build_model(), Run(tmp_path_factory.mktemp("run"))
+    return model, run, fit(task, model, run)
+
+
+def test_each_epoch_has_perplexity_and_bleu_of_the_validation_text(trained):
+    history = trained[2].history
+    assert len(history) == 3
+    assert history[-1]["val_perplexity"] < history[0]["val_perplexity"]
+    assert all(0 <= logs["val_bleu"] <= 100 for logs in history)
+
+
+def test_the_epoch_of_the_best_bleu_is_kept(trained):
+    _, run, progress = trained
+    best = CheckpointStore(run.best).newest()
+    figures = [logs["val_bleu"] for logs in progress.history]
+    assert best.progress["val_bleu"] == max(figures)
+    assert best.progress["epoch"] == figures.index(max(figures))
+
+
+def test_tensorboard_shows_translations_and_attention(trained):
+    events = EventAccumulator(str(trained[1].tensorboard), size_guidance={"tensors": 0}).Reload()
+    assert {"translations", "plot", "BLEU/validation"} <= set(events.Tags()["tensors"])
+    _, _, png = events.Tensors("plot")[-1].tensor_proto.string_val
+    assert png.startswith(b"\x89PNG")
+
+
+def test_perplexity_is_that_of_all_target_subwords(trained, pairs, subwords):
+    model = trained[0]
+    encoded = kt.data.SentencePairs.encode(pairs[:7], subwords, subwords)
+    total = 0.0
+    for i in range(7):
+        inputs, words, _ = encoded.batch(np.array([i]))
+        total -= model.score(inputs, words).sum()
+    np.testing.assert_allclose(pair_perplexity(model, encoded), np.exp(total / encoded.target_tokens), rtol=1e-5)
+
+
+def test_translations_come_in_the_order_of_their_sentences(trained, subwords):
+    model = trained[0]
+    sentences = ["dog", "cat snow house dog", "", "snow snow"]
+    alone = [translate_sentences(model, subwords, [sentence])[0] for sentence in sentences]
+    assert translate_sentences(model, subwords, sentences) == alone
+
+
+def test_the_learning_rate_falls_linearly():
+    adam = make_optimizer(TokenBatchOptimisation(learning_rate=0.5, final_learning_rate=0.1), updates=20)
+    rates = []
+    for step in (0, 10, 20):
+        adam.iterations.assign(step)
+        rates.append(float(adam.learning_rate))
+    assert rates == pytest.approx([0.5, 0.3, 0.1])
+
+
+def test_adadelta_is_the_published_one():
+    adadelta = make_optimizer(TokenBatchOptimisation(optimizer="adadelta", learning_rate=1.0), updates=10)
+    assert (adadelta.rho, adadelta.epsilon, adadelta.global_clipnorm) == (0.95, 1e-6, 1.0)

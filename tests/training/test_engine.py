@@ -1,0 +1,116 @@
+import os
+import signal
+
+import keras
+import numpy as np
+import pytest
+
+from keras_tying import zoo
+from keras_tying.optimizers import ClippedSGD
+from keras_tying.tasks import LanguageModelTask
+from keras_tying.tasks.language_model import stream_perplexity
+from keras_tying.training import CheckpointStore, Progress, Run, RunSettings, TrainingDiverged, TrainingInterrupted, fit
+from keras_tying.training.callbacks import SaveCheckpoints
+from keras_tying.training.optimisation import decayed_rate
+from keras_tying.zoo.recipes import LanguageModelRecipe, Model, WindowOptimisation
+
+OPTIMISATION = {"batch_size": 10, "sequence_length": 10, "epochs": 2, "full_rate_epochs": 5}
+
+
+def unigram_perplexity(train, test, size):
+    counts = np.bincount(train, minlength=size) + 1
+    return np.exp(-np.mean(np.log(counts / counts.sum())[test]))
+
+
+def train(tmp_path, train_ids, vocabulary, **changes):
+    recipe = LanguageModelRecipe(
+        model=Model(name="ptb_small"), optimisation=WindowOptimisation(**{**OPTIMISATION, **changes})
+    )
+    task = LanguageModelTask(RunSettings(recipe_name="test", seed=1, command="", recipe=recipe))
+    task.vocabularies = {"vocabulary.txt": vocabulary}
+    task.ids = {"train": train_ids, "valid": train_ids[:2000]}
+    model = task.build_model()
+    return model, fit(task, model, Run(tmp_path))
+
+
+def test_a_tied_model_beats_the_unigram_model_on_real_text(tmp_path, corpus, vocabulary, train_ids):
+    model, progress = train(tmp_path, train_ids[:30_000], vocabulary)
+    test_ids = vocabulary.encode(corpus.tokens("test"))
+    unigram = unigram_perplexity(train_ids[:30_000], test_ids[1:], len(vocabulary))
+    assert stream_perplexity(model, test_ids) < 0.6 * unigram
+    assert [set(logs) for logs in progress.history] == [
+        {"loss", "perplexity", "val_perplexity", "learning_rate", "gradient_norm", "words_per_second"}
+    ] * 2
+
+
+def test_the_same_seed_gives_the_same_weights(tmp_path, train_ids, vocabulary):
+    weights = []
+    for name in ("first", "second"):
+        keras.utils.set_random_seed(5)
+        model, _ = train(tmp_path / name, train_ids[:3000], vocabulary, epochs=1)
+        weights.append(model.get_weights())
+    for first, second in zip(*weights, strict=True):
+        np.testing.assert_array_equal(first, second)
+
+
+def test_divergence_stops_training(tmp_path, train_ids, vocabulary):
+    with pytest.raises(TrainingDiverged, match=r"The loss became (nan|inf)"):
+        train(tmp_path, train_ids[:20_000], vocabulary, learning_rate=1e38, clip_norm=1e38)
+
+
+def test_a_request_to_stop_in_the_last_batches_is_met_at_the_end_of_the_epoch(tmp_path):
+    model = zoo.ptb_small(vocabulary_size=11)
+    model.compile(ClippedSGD())
+    progress = Progress()
+    callback = SaveCheckpoints(CheckpointStore(tmp_path), minutes=60, batches=30, progress=progress)
+    callback.set_model(model)
+    with callback.stop_on_signals():
+        callback.on_train_begin()
+        callback.on_epoch_begin(0)
+        os.kill(os.getpid(), signal.SIGTERM)
+        callback.on_train_batch_end(39)  # the second call of twenty steps, ten of them past the data
+        with pytest.raises(TrainingInterrupted, match=r"Stopped by SIGTERM; saved checkpoint-000000"):
+            callback.on_epoch_end(0, {"perplexity": 1.0})
+    again = Progress()
+    assert SaveCheckpoints(CheckpointStore(tmp_path), minutes=60, batches=30, progress=again).restore(model)
+    assert (again.epoch, again.batch, again.history) == (1, 0, [{"perplexity": 1.0}])
+
+
+def test_training_stops_when_validation_stalls():
+    progress = Progress(epoch=4, history=[{"val_perplexity": value} for value in (9.0, 7.0, 8.0, 7.5)])
+    assert progress.finished(epochs=9, patience=2)
+    assert not progress.finished(epochs=9, patience=3)
+    assert not progress.finished(epochs=9, patience=None)
+    assert not Progress().finished(epochs=9, patience=1)
+
+
+def test_learning_rate_falls_after_the_full_rate_epochs():
+    assert [decayed_rate(epoch, 2.0, 2, 0.1) for epoch in range(4)] == pytest.approx([2, 2, 0.2, 0.02])
+
+
+@pytest.mark.parametrize("length", [1, 7, 1000])
+def test_stream_perplexity_does_not_depend_on_the_sequence_length(train_ids, vocabulary, length):
+    ids = train_ids[:40]
+    model = zoo.ptb_small(vocabulary_size=len(vocabulary))
+    expected = np.exp(-np.mean(model.score(ids[None, :-1], ids[None, 1:])))
+    np.testing.assert_allclose(stream_perplexity(model, ids, sequence_length=length), expected, rtol=1e-5)
+
+
+def test_stream_perplexity_refuses_ids_outside_the_vocabulary(vocabulary):
+    model = zoo.ptb_small(vocabulary_size=len(vocabulary))
+    with pytest.raises(ValueError, match=r"in \[0, 300\)\. Received: 300"):
+        stream_perplexity(model, np.array([1, 300]))
+
+
+def test_tensorboard_gets_scalars_text_and_the_projector(tmp_path, train_ids, vocabulary):
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    train(tmp_path, train_ids[:3000], vocabulary)
+    events = EventAccumulator(str(tmp_path / "tensorboard"))
+    events.Reload()
+    assert len(events.Tensors("perplexity/validation")) == 2
+    assert {"perplexity/train", "training/gradient norm", "training/learning rate"} <= set(events.Tags()["tensors"])
+    assert events.Tensors("generated text")[0].tensor_proto.string_val[0]
+    words = (tmp_path / "tensorboard" / "words.tsv").read_text().splitlines()
+    matrix = np.fromfile(tmp_path / "tensorboard" / "embedding.bytes", "<f4").reshape(len(words), -1)
+    assert matrix.shape == (300, 200)
