@@ -3,23 +3,23 @@
 from pathlib import Path
 
 from keras_tying.files import write_atomically
+from keras_tying.zoo.recipes import recipe_folder
 from studies import cards, translation
 from studies.augmented_loss import augmentation_page
 from studies.embeddings import embeddings_page
 from studies.joint_language_models import joint_page
-from studies.results import ZOO
 
 
-def all_pages(folder: Path = ZOO) -> dict[Path, str]:
+def all_pages(folder: Path) -> dict[Path, str]:
     """Text of every page and table that is made from the recipes and results of the zoo's folder, by its path.
 
     The README beside that folder and the page on translation are the existing ones with new tables.
     """
-    readme, translations = folder.parent / "README.md", folder / "translation" / "README.md"
+    readme, translations = folder.parent / "README.md", folder / "translation.md"
     return {
         **cards.card_pages(folder),
         readme: cards.with_results(readme.read_text(encoding="utf-8"), folder),
-        translations: translation.with_results(translations.read_text(encoding="utf-8"), translations.parent),
+        translations: translation.with_results(translations.read_text(encoding="utf-8"), folder),
         folder / "embeddings.md": embeddings_page(folder),
         folder / "nnjm.md": joint_page(folder),
         folder / "augmentation.md": augmentation_page(folder),
@@ -27,5 +27,5 @@ def all_pages(folder: Path = ZOO) -> dict[Path, str]:
 
 
 if __name__ == "__main__":
-    for path, text in all_pages().items():
+    for path, text in all_pages(recipe_folder()).items():
         write_atomically(path, text.encode())

@@ -13,14 +13,15 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from keras_tying.commands.exit_codes import run_command
 from keras_tying import data
 from keras_tying.tables import load_table
-from keras_tying.training import environment, run_command
-from keras_tying.zoo.recipes import load_recipe
+from keras_tying.training import environment
+from keras_tying.zoo.recipes import load_recipe, recipe_folder
 from studies.cards import perplexities
 from studies.pages import MISSING, Section, page, plot, provenance, section, table
 from studies.plots import COLOURS, panels, write_png
-from studies.results import ZOO, read_results, recorded_command, write_results
+from studies.results import read_results, recorded_command, write_results
 from studies.subspace import SubspaceSettings, sweep
 
 BETAS, TAUS = [0.0, 0.25, 0.5, 0.75, 1.0], [1.0, 2.0, 5.0, 10.0, 20.0]
@@ -133,7 +134,7 @@ def measure(arguments: argparse.Namespace, command: str) -> int:
     tokens = list(corpus.tokens("train"))
     ids = data.Vocabulary.from_tokens(tokens).encode(tokens)
     settings = SubspaceSettings(arguments.words, arguments.units, epochs=arguments.epochs)
-    path = (ZOO / "results" / "subspace" if arguments.record else arguments.output).with_suffix(".json")
+    path = (recipe_folder() / "results" / "subspace" if arguments.record else arguments.output).with_suffix(".json")
     results = {"settings": {"corpus": arguments.corpus, **asdict(settings)}, **environment(), "runs": []}
     results["runs"] = earlier_runs(path, results["settings"])
 

@@ -34,8 +34,8 @@ def with_results(readme: str, folder: Path) -> str:
 
 
 def read_recipes(folder: Path) -> dict[str, Recipe]:
-    """The recipes of a folder by name."""
-    return {name: load_recipe(folder / f"{name}.toml") for name in list_recipes(folder)}
+    """The language models' recipes of a folder by name."""
+    return {name: load_recipe(folder / f"{name}.toml") for name in list_recipes("language_model", folder)}
 
 
 def card(name: str, recipe: Recipe) -> str:

@@ -12,10 +12,11 @@ from pathlib import Path
 import keras
 import numpy as np
 
+from keras_tying.commands.exit_codes import run_command
 from keras_tying.data import Vocabulary
 from keras_tying.files import write_atomically
 from keras_tying.models import LanguageModel
-from keras_tying.training import Run, run_command
+from keras_tying.training import Run
 from studies.pages import table
 from studies.plots import COLOURS, panel, write_png
 

@@ -14,15 +14,17 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
+from keras_tying.commands.exit_codes import run_command
 from keras_tying.data.similarity import SimilaritySet, load_similarity_sets, read_similarity_set
 from keras_tying.files import write_atomically
 from keras_tying.metrics import nearest_neighbours, unit_rows, word_similarity
 from keras_tying.tables import load_table
-from keras_tying.training import environment, run_command
+from keras_tying.training import environment
+from keras_tying.zoo.recipes import recipe_folder
 from studies.embedding_metrics import Embedding, measure_embeddings, read_embeddings, updates_by_frequency
 from studies.pages import MISSING, Section, number, page, plot, provenance, section, table
 from studies.plots import COLOURS, panel, panels, write_png
-from studies.results import ZOO, read_results, recorded_command, write_results
+from studies.results import read_results, recorded_command, write_results
 
 QUERIES = ["company", "man", "money", "said", "good", "city"]
 PLOTS = {
@@ -180,7 +182,7 @@ def measure(arguments: argparse.Namespace, command: str) -> int:
     results = measure_embeddings(embeddings, sets, arguments.words, arguments.most_frequent)
     first = arguments.runs[0]
     folder = arguments.output or (first if first.is_dir() else first.parent) / "embeddings"
-    start = ZOO / "results" / arguments.record if arguments.record else folder / "embeddings"
+    start = recipe_folder() / "results" / arguments.record if arguments.record else folder / "embeddings"
     written = [start.with_suffix(".json")]
     write_results(written[0], {**results, **environment(), "command": command})
     written += draw_embeddings(start, embeddings, sets, arguments.words)

@@ -7,24 +7,21 @@ from typing import Any, Literal
 
 import keras
 import numpy as np
-from keras_tying.training.joint_language_model import JointSchedule, train_joint_language_model
-from keras_tying.training.joint_runs import (
-    JointData,
-    JointFiles,
-    JointRunSettings,
-    align_files,
-    joint_results,
-    texts,
-    vocabularies,
-)
 from pydantic import Field
 
 from keras_tying.data import JointSamples, Vocabulary
-from keras_tying.tables import Table, dump_table, load_table
-from keras_tying.training import Run, environment
-from keras_tying.zoo.joint_language_models import create_joint_model
+from keras_tying.tables import Table, load_table
+from keras_tying.tasks import JointLanguageModelTask
+from keras_tying.tasks.joint_language_model import align_files, bitexts, learn_vocabularies
+from keras_tying.training import Run, RunSettings, environment, fit
+from keras_tying.training.runs import training_record
+from keras_tying.zoo.recipes import AlignedData, JointLanguageModelRecipe, Model, SampleOptimisation, recipe_folder
 from studies.pages import Section
-from studies.results import ZOO, read_results, write_results
+from studies.results import read_results, write_results
+
+
+SPLITS = {"train": "train", "valid": "validation", "test": "test"}
+"""Splits in the results of a grid, and in the names of metrics."""
 
 
 class Cell(Table):
@@ -33,7 +30,7 @@ class Cell(Table):
     model: str
     """Name in the zoo."""
     arguments: dict[str, Any] = Field(default_factory=dict)
-    """Arguments of the zoo's function, except the sizes of the text; `learning_rate` replaces the schedule's."""
+    """Arguments of the zoo's function, except the sizes of the text; `learning_rate` replaces the grid's."""
     word_vectors: str | None = None
     """Cell whose trained word vectors, of the same seed, are its initial ones."""
 
@@ -63,10 +60,10 @@ class Grid(Table):
     title: str
     groups: list[str]
     """Names of groups, or `"sweeps"`, in the order of training."""
-    data: JointData
-    schedule: JointSchedule
-    files: dict[str, JointFiles]
-    """Files of each split, relative to the data folder; splits without an alignment are aligned."""
+    data: AlignedData
+    optimisation: SampleOptimisation
+    files: dict[str, list[str]]
+    """Source, target and links of each split, relative to the data folder; splits without links are aligned."""
 
 
 class PerplexityTable(Section):
@@ -137,9 +134,9 @@ class JointStudy(Section):
                     yield cell_name, cell, seed
 
 
-def load_study(folder: Path = ZOO) -> JointStudy:
-    """Reads `studies/nnjm.toml` of a folder."""
-    return load_table(JointStudy, folder / "studies" / "nnjm.toml")
+def load_study(folder: Path | None = None) -> JointStudy:
+    """Reads `studies/nnjm.toml` of the zoo's folder, or of another one."""
+    return load_table(JointStudy, (folder or recipe_folder()) / "studies" / "nnjm.toml")
 
 
 def results_file(folder: Path, grid: str) -> Path:
@@ -154,7 +151,7 @@ def model_file(runs: Path, cell: str, seed: int) -> Path:
 
 
 def train_grid(
-    study: JointStudy, name: str, todo: Iterable[Todo], data_dir: Path, runs: Path, folder: Path = ZOO
+    study: JointStudy, name: str, todo: Iterable[Todo], data_dir: Path, runs: Path, folder: Path | None = None
 ) -> None:
     """Trains the cells of a grid that have no results, and writes the results after each of them.
 
@@ -166,7 +163,7 @@ def train_grid(
         todo: Cells of the grid, as `study.todo` gives them.
         data_dir: Folder of the grid's files.
         runs: Folder of runs; the trained models stay there.
-        folder: The zoo's folder, which has the results.
+        folder: The zoo's folder, which has the results. Default: where the recipes are.
 
     Raises:
         FileNotFoundError: If a text is missing, or a model whose word vectors are needed.
@@ -175,19 +172,19 @@ def train_grid(
         TrainingDiverged: If a loss becomes NaN or infinite.
     """
     grid, runs = study.grids[name], runs / name
-    path = results_file(folder, name)
-    settings = {"data": grid.data.model_dump(), "schedule": grid.schedule.model_dump()}
+    path = results_file(folder or recipe_folder(), name)
+    settings = {"data": grid.data.model_dump(), "optimisation": grid.optimisation.model_dump()}
     recorded = read_results(path) or {"cells": {}, **settings}
-    if settings != {part: recorded[part] for part in settings}:
+    if any(settings[part].get(name) != value for part in settings for name, value in recorded[part].items()):
         raise ValueError(f"{path} has results of other settings than the study's. Expected: {settings}. Remove it.")
     cells = recorded["cells"]
     done = {(cell_name, int(seed)) for cell_name, cell in cells.items() for seed in cell["runs"]}
     todo = [(cell_name, cell, seed) for cell_name, cell, seed in todo if (cell_name, seed) not in done]
     if not todo:
         return
-    bitexts = texts(_files(grid, data_dir, runs / "alignment"), grid.data)
-    words = vocabularies(bitexts["train"], grid.data)
-    samples = {split: text.encode(*words) for split, text in bitexts.items()}
+    texts = bitexts(_files(grid, data_dir, runs / "alignment"), grid.data)
+    words = learn_vocabularies(texts["train"], grid.data)
+    samples = {split: text.encode(*words) for split, text in texts.items()}
     results = {
         "grid": name,
         "command": f"python train/nnjm_grid.py {name} --data-dir DIR",
@@ -198,74 +195,66 @@ def train_grid(
     }
     for cell_name, cell, seed in todo:
         print(f"{name}: {cell_name}, seed {seed}", flush=True)
-        model = _build(study, cell, seed, words, runs)
-        measured = _train(model, grid, cell, seed, samples, words, model_file(runs, cell_name, seed))
+        task = _task(grid, cell, seed, samples, words)
+        model = _build(task, study, cell, runs)
+        measured = _train(task, model, model_file(runs, cell_name, seed))
         entry = cells.setdefault(cell_name, {"model": cell.model, "arguments": cell.arguments, "runs": {}})
         entry["runs"][str(seed)] = measured
         write_results(path, results)
 
 
-def _files(grid: Grid, data_dir: Path, alignment: Path) -> dict[str, JointFiles]:
-    """The grid's files in the data folder; missing alignments are made once and kept in `alignment`."""
-    files = {
-        split: JointFiles(**{part: str(data_dir / file) for part, file in each.model_dump(exclude_none=True).items()})
-        for split, each in grid.files.items()
-    }
-    if all(each.alignment for each in files.values()):
+def _files(grid: Grid, data_dir: Path, alignment: Path) -> dict[str, list[str]]:
+    """The grid's files in the data folder; missing links are made once and kept in `alignment`."""
+    files = {split: [str(data_dir / file) for file in each] for split, each in grid.files.items()}
+    if all(len(each) == 3 for each in files.values()):
         return files
     kept = {split: alignment / f"{i}.align" for i, split in enumerate(files)}
     if not all(path.exists() for path in kept.values()):
         return align_files(files, grid.data.tokenization, alignment)
-    return {split: each.model_copy(update={"alignment": str(kept[split])}) for split, each in files.items()}
+    return {split: [*each[:2], str(kept[split])] for split, each in files.items()}
 
 
-def _build(study: JointStudy, cell: Cell, seed: int, words: tuple[Vocabulary, Vocabulary], runs: Path) -> keras.Model:
-    keras.utils.set_random_seed(seed)
+def _task(
+    grid: Grid, cell: Cell, seed: int, samples: dict[str, JointSamples], words: tuple[Vocabulary, Vocabulary]
+) -> JointLanguageModelTask:
+    """The task that trains a cell."""
+    rate = cell.arguments.get("learning_rate", grid.optimisation.learning_rate)
+    recipe = JointLanguageModelRecipe(
+        model=Model(name=cell.model, arguments=cell.model_arguments),
+        data=grid.data,
+        optimisation=grid.optimisation.model_copy(update={"learning_rate": rate}),
+    )
+    task = JointLanguageModelTask(RunSettings(recipe_name="", seed=seed, command="", recipe=recipe))
+    task.vocabularies = dict(zip(task.vocabulary_kinds, words, strict=True))
+    task.samples = samples
+    return task
+
+
+def _build(task: JointLanguageModelTask, study: JointStudy, cell: Cell, runs: Path) -> keras.Model:
+    keras.utils.set_random_seed(task.settings.seed)
     keras.backend.clear_session()
-    source, target = map(len, words)
-    model = create_joint_model(cell.model, target, source, study.sentence_length, **cell.model_arguments)
+    model = task.build_model_for(study.sentence_length)
     if cell.word_vectors:
-        start = model_file(runs, cell.word_vectors, seed)
+        start = model_file(runs, cell.word_vectors, task.settings.seed)
         if not start.exists():
             raise FileNotFoundError(f"There is no {start}, whose word vectors are needed. Train that cell here first.")
         model.bootstrap(**keras.saving.load_model(start).word_vectors)
     return model
 
 
-def _train(
-    model: keras.Model,
-    grid: Grid,
-    cell: Cell,
-    seed: int,
-    samples: dict[str, JointSamples],
-    words: tuple[Vocabulary, Vocabulary],
-    path: Path,
-) -> dict[str, Any]:
+def _train(task: JointLanguageModelTask, model: keras.Model, path: Path) -> dict[str, Any]:
     """Trains a model or resumes its training, saves it at `path` and returns its results."""
-    source, target = words
-    rate = cell.arguments.get("learning_rate", grid.schedule.learning_rate)
-    schedule = grid.schedule.model_copy(update={"learning_rate": rate})
-    settings = JointRunSettings(
-        model=cell.model,
-        arguments=cell.model_arguments,
-        data=grid.data,
-        schedule=schedule,
-        seed=seed,
-        command="",
-        files={},
-        source_vocabulary_sha256=source.sha256,
-        target_vocabulary_sha256=target.sha256,
-    )
     folder = path.with_suffix("")
-    run = Run.open(folder) if folder.exists() else Run.create(folder, dump_table(settings))
-    progress = train_joint_language_model(model, samples["train"], samples["valid"], target, schedule, run, seed)
-    results = joint_results(model, samples, settings, progress)
+    run = Run.open(folder) if folder.exists() else Run.create(folder, task.settings, lambda _: None)
+    progress = fit(task, model, run)
+    results = {**task.measure(model, progress), **training_record(task.settings, progress, task.unit, task.epoch_size)}
     model.save(path)
     shutil.rmtree(folder)
     return {
-        **{split: results[f"{split}_perplexity"] for split in ("train", "valid", "test")},
-        **{name: results[name] for name in ("parameters", "epochs", "samples_per_second")},
-        "valid_by_epoch": [logs["val_perplexity"] for logs in results["history"]],
+        **{split: results[f"{name}_perplexity"] for split, name in SPLITS.items()},
+        "parameters": model.count_params(),
+        **{name: results[name] for name in ("epochs", "samples_per_second")},
+        "valid_by_epoch": [metrics["val_perplexity"] for metrics in progress.history],
         "position_weights": position_weights(model),
     }
 

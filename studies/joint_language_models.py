@@ -15,7 +15,6 @@ from typing import Any
 import keras
 import numpy as np
 
-from keras_tying.training import run_command
 from studies.joint_grid import (
     Grid,
     JointStudy,
@@ -85,7 +84,7 @@ def _text_of(grid: Grid, path: Path, results: dict[str, Any] | None) -> list[str
     """Text, schedule and provenance of a grid's results."""
     if results is None:
         return [f"**{grid.title}**: {NOT_MEASURED}."]
-    data, schedule, samples = results["data"], results["schedule"], results["samples"]
+    data, schedule, samples = results["data"], results["optimisation"], results["samples"]
     pairs = f"the first {data['sentences']:,}" if data["sentences"] else "all"
     return [
         f"**{grid.title}**: {pairs} pairs of the training text, {samples['train']:,} target words "

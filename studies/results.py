@@ -7,8 +7,6 @@ from typing import Any
 
 from keras_tying.files import write_atomically
 
-ZOO = Path(__file__).parents[1] / "zoo"
-
 
 def read_results(path: Path) -> dict[str, Any] | None:
     """Reads recorded results; `None` if they are not measured."""

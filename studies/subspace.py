@@ -14,6 +14,7 @@ from keras_tying.losses import AugmentedLoss
 from keras_tying.metrics import subspace_distance
 from keras_tying.models import LanguageModel
 from keras_tying.training.callbacks import CarryState, StopOnNaN
+from keras_tying.zoo import recurrent_language_model
 from studies.muon import GramMuon
 
 TAU_OF_BETAS = 10.0
@@ -102,7 +103,7 @@ def measure_distance(ids: np.ndarray, beta: float, tau: float, seed: int, settin
     types = int(text.max()) + 1
     keras.utils.set_random_seed(seed)
     unit_length = keras.constraints.UnitNorm(axis=1)
-    model = LanguageModel(
+    model = recurrent_language_model(
         types,
         settings.units,
         tied=False,
@@ -117,10 +118,10 @@ def measure_distance(ids: np.ndarray, beta: float, tau: float, seed: int, settin
     optimizer = make_optimizer(settings, settings.epochs * cut.batches)
     model.compile(optimizer, loss, steps_per_execution=cut.batches)
     history = model.fit(
-        **feed(model, WindowBatches(cut)),
+        **WindowBatches(cut).feed(model),
         epochs=settings.epochs,
         shuffle=False,
-        callbacks=[CarryState(), StopOnNaN()],
+        callbacks=[ResetState(Progress()), StopOnNaN()],
         verbose=0,
     )
     matrices = map(keras.ops.convert_to_numpy, model.embedding_matrices().values())

@@ -2,19 +2,13 @@
 
 from pathlib import Path
 
-from keras_tying.training.translation_recipes import load_translation_recipe
-
-from keras_tying.zoo.recipes import list_recipes
+from keras_tying.zoo.recipes import list_recipes, load_recipe
 from studies.pages import DASH, NOT_MEASURED, between_marks, number, table
 from studies.results import read_results
 
 TYINGS = ("none", "decoder", "three_way")
-METRICS = {
-    "parameters": ("parameters", ","),
-    "validation_bleu": ("valid_bleu", ".2f"),
-    "test_bleu": ("test_bleu", ".2f"),
-}
-"""Names of published metrics, with the names and formats of the measured ones."""
+METRICS = {"parameters": ",", "validation_bleu": ".2f", "test_bleu": ".2f"}
+"""Formats of the metrics that are published and measured."""
 PUBLISHED_OVERLAPS = {  # Press and Wolf, table 1
     "WMT14 en to fr, published": (2_000, 7_000, 85_000),
     "WMT15 en to de, published": (3_000, 11_000, 80_000),
@@ -30,19 +24,19 @@ def score_table(folder: Path) -> str:
     """Parameters, BLEU and chrF of each recipe, published and measured; recipes of a corpus by their tying."""
     columns = ["recipe", "parameters: published", "measured", "validation BLEU: published", "measured"]
     columns += ["test BLEU: published", "measured", "test chrF"]
-    recipes = {name: load_translation_recipe(folder / f"{name}.toml") for name in list_recipes(folder)}
+    recipes = {name: load_recipe(folder / f"{name}.toml") for name in list_recipes("translation", folder)}
 
     def sort_key(name: str) -> tuple[str, str, int]:
         data, arguments = recipes[name].data, recipes[name].model.arguments
-        return data.corpus, data.target, TYINGS.index(arguments["tying"])
+        return data.corpus, data.target_language, TYINGS.index(arguments["tying"])
 
     rows = []
     for name in sorted(recipes, key=sort_key):
         path = folder / "results" / f"{name}.json"
         measured = read_results(path) or {}
         cells = [f"[{name}](results/{path.name})" if measured else name]
-        for label, (metric, form) in METRICS.items():
-            published = getattr(recipes[name].published, label, None)
+        for metric, form in METRICS.items():
+            published = getattr(recipes[name].published, metric, None)
             cells += [DASH if published is None else str(published), number(measured.get(metric), form, NOT_MEASURED)]
         rows.append([*cells, number(measured.get("test_chrf"), ".2f", NOT_MEASURED)])
     return table(columns, "|---|" + "--:|" * 7, rows)

@@ -123,8 +123,7 @@ class JointLanguageModelTask(Task):
         }
 
     def build_model(self, **changes: Any) -> keras.Model:
-        longest = min(self.samples["train"].longest_source, SENTENCE_LENGTH)
-        model = self.create_model(changes, **self._sizes(len(self.vocabulary), len(self.source_vocabulary), longest))
+        model = self.build_model_for(min(self.samples["train"].longest_source, SENTENCE_LENGTH), **changes)
         start = self.settings.initial_vectors
         if "run" in start:
             model.bootstrap(**Run.open(start["run"]).load_model().word_vectors)
@@ -132,6 +131,11 @@ class JointLanguageModelTask(Task):
             if side in start:
                 model.bootstrap(**{side: vectors_for(vocabulary, start[side])})
         return model
+
+    def build_model_for(self, sentence_length: int, **changes: Any) -> keras.Model:
+        """The recipe's model, new, for source sentences of at most this length in the global context."""
+        words = len(self.vocabulary), len(self.source_vocabulary)
+        return self.create_model(changes, **self._sizes(*words, sentence_length))
 
     def _sizes(self, target_words: int, source_words: int, sentence_length: int) -> dict[str, int]:
         """The sizes that the recipe's builder takes."""

@@ -245,19 +245,20 @@ def recipe_folder() -> Path:
     return installed if installed.is_dir() else Path(__file__).parents[2] / "zoo"
 
 
-def list_recipes(task: str | None = None) -> list[str]:
+def list_recipes(task: str | None = None, folder: Path | None = None) -> list[str]:
     """Names of the recipes, in alphabetical order.
 
     Args:
         task: Only the recipes of this task, for example `"translation"`. Default: of all tasks.
+        folder: Their folder. Default: `recipe_folder()`.
 
     Example:
 
     >>> "ptb_small_tied" in list_recipes("language_model")
     True
     """
-    names = sorted(path.stem for path in recipe_folder().glob("*.toml"))
-    return [name for name in names if task is None or load_recipe(name).task == task]
+    paths = sorted((folder or recipe_folder()).glob("*.toml"))
+    return [path.stem for path in paths if task is None or load_recipe(path).task == task]
 
 
 def load_recipe(name_or_path: str | Path, default_task: TaskName = "language_model") -> Recipe:

@@ -26,6 +26,7 @@ from keras_tying import data, export
 from keras_tying.files import write_atomically  # noqa: F401
 from keras_tying.training.checkpoints import Checkpoint, CheckpointStore
 from keras_tying.zoo import recipes
+from studies.__main__ import all_pages
 
 REPOSITORY = Path(__file__).parents[2]
 NO_RATE = 1e-30
@@ -250,8 +251,15 @@ def copy_zoo(folder: Path, monkeypatch) -> Path:
     shutil.copytree(recipes.recipe_folder(), zoo)
     shutil.copy(REPOSITORY / "README.md", folder)
     monkeypatch.setattr(recipes, "__file__", str(folder / "keras_tying" / "zoo" / "recipes.py"))
+    for module in (results, joint_grid, joint_language_models):
+        monkeypatch.setattr(module, "ZOO", zoo)
     assert recipes.recipe_folder() == zoo
     return zoo
+
+
+def made_pages(zoo: Path) -> dict[Path, str]:
+    """The pages that `make zoo` makes of a zoo's folder."""
+    return all_pages(zoo)
 
 
 # What commands draw and count

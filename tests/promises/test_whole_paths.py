@@ -31,7 +31,7 @@ sentence_length = 8
 title = "Tiny"
 groups = ["main"]
 data = { source_vocabulary_size = 100, target_vocabulary_size = 100 }
-schedule = { epochs = 1, batch_size = 16 }
+optimisation = { epochs = 1, batch_size = 16 }
 [groups.main]
 seeds = 1
 [groups.main.cells]
@@ -85,7 +85,7 @@ def recorded(zoo, files, tmp_path):
     return harness.Run(tmp_path / "run", harness.succeed("train/lm.py", *options))
 
 
-def test_record_writes_figures_and_curves_beside_the_recipe_and_makes_its_pages(zoo, recorded):
+def test_record_writes_metrics_and_curves_beside_the_recipe_and_pages_are_made_of_them(zoo, recorded):
     results = recorded.results
     document = tomlkit.parse((zoo / "tiny.toml").read_text()).unwrap()
     measured = document.pop("measured")
@@ -97,11 +97,12 @@ def test_record_writes_figures_and_curves_beside_the_recipe_and_makes_its_pages(
     assert (measured["seed"], measured["epochs"]) == (3, 2)
     assert json.loads((zoo / "results" / "tiny.json").read_text()) == results
 
-    card = (zoo / "tiny.md").read_text()
+    pages = harness.made_pages(zoo)
+    card = pages[zoo / "tiny.md"]
     (row,) = re.findall(r"^\| test perplexity \| (.*) \| (.*) \|$", card, re.M)
     assert row == ("—", f"{results['test_perplexity']:.1f}")
     assert results["command"] in card
-    (shown,) = re.findall(r"^\| \[tiny\]\(tiny.md\) .* \| ([\d.]+) \|$", (zoo / "README.md").read_text(), re.M)
+    (shown,) = re.findall(r"^\| \[tiny\]\(tiny.md\) .* \| ([\d.]+) \|$", pages[zoo / "README.md"], re.M)
     assert shown == f"{results['test_perplexity']:.1f}"
 
 
@@ -156,7 +157,7 @@ def test_overlap_counts_the_subwords_that_sentencepiece_gives_each_language(zoo,
     files = harness.phrase_files(tmp_path, count=150)
     splits = [harness.phrase_files(tmp_path, split, count=5) for split in ("valid", "test")]
     recipe = tmp_path / "tiny.toml"
-    recipe.write_text('[model]\nname = "dl4mt_small"\narguments = {}\n[data]\nsubwords = 150\n')
+    recipe.write_text('[model]\nname = "dl4mt_small"\narguments = {}\n[data]\nvocabulary_size = 150\n')
     options = ["--overlap", "--record", "--recipe", recipe, *harness.pair_options(files, *splits)]
     printed = harness.succeed("train/nmt.py", *options)
     seen = harness.subwords_used(files, 150)
@@ -166,10 +167,10 @@ def test_overlap_counts_the_subwords_that_sentencepiece_gives_each_language(zoo,
     names = {"only in EN": "only_source", "only in DE": "only_target", "in both": "both"}
     found = re.findall(r"^Subwords (only in EN|only in DE|in both) +(\d+)$", printed, re.M)
     assert {names[name]: int(figure) for name, figure in found} == expected
-    results = json.loads((zoo / "translation" / "results" / "overlap_files_en_de.json").read_text())
+    results = json.loads((zoo / "results" / "overlap_files_en_de.json").read_text())
     assert {name: results[name] for name in expected} == expected
     counts = " | ".join(str(expected[name]) for name in ("only_source", "only_target", "both"))
-    assert f"(results/overlap_files_en_de.json) | {counts} |" in (zoo / "translation" / "README.md").read_text()
+    assert f"(results/overlap_files_en_de.json) | {counts} |" in harness.made_pages(zoo)[zoo / "translation.md"]
 
 
 # The study of joint language models
@@ -180,14 +181,13 @@ def test_the_grid_command_trains_what_has_no_results_and_makes_pictures_and_page
     lines = ["[grids.tiny.files]"]
     for split, count, skipped in splits:
         names = [path.name for path in harness.linked(harness.phrase_files(tmp_path, split, count, skipped))]
-        parts = zip(("source", "target", "alignment"), names, strict=True)
-        lines.append(f"{split} = {{ " + ", ".join(f'{part} = "{name}"' for part, name in parts) + " }")
+        lines.append(f"{split} = {json.dumps(names)}")
     (zoo / "studies" / "nnjm.toml").write_text(STUDY + "\n".join(lines) + "\n")
     command = ["train/nnjm_grid.py", "tiny", "--data-dir", tmp_path, "--runs", tmp_path / "runs"]
     first = harness.succeed(*command)
     assert [line for line in first.splitlines() if "seed" in line] == ["tiny: NNJM, seed 1", "tiny: NNLM, seed 1"]
     results = json.loads((zoo / "results" / "nnjm_tiny.json").read_text())
-    page = (zoo / "nnjm.md").read_text()
+    page = harness.made_pages(zoo)[zoo / "nnjm.md"]
     for cell, published in (("NNJM", "9.51"), ("NNLM", "95.06")):
         assert f"| {cell} | {published} | {results['cells'][cell]['runs']['1']['test']:.2f} (1 seed) |" in page
     for picture in ("nnjm_positions", "nnjm_weights", "nnjm_sweeps"):
