@@ -4,6 +4,7 @@ from contextlib import contextmanager
 
 import keras
 
+from keras_tying.backend.keras_internals import compiled_metrics
 from keras_tying.backend.replicas import replicas_in_step
 from keras_tying.losses import OutputProjection, SequenceCrossEntropy
 from keras_tying.metrics import Perplexity
@@ -99,7 +100,7 @@ class FusedOutputModel(ReplicatedModel):
     def compute_metrics(self, x, y, y_pred, sample_weight=None):
         if not self._loss_takes_hidden:
             self.perplexity.update_state(y, y_pred, sample_weight)
-        elif self._compile_metrics is not None:
+        elif compiled_metrics(self) is not None:
             y_pred = self.scores(y_pred)
         return super().compute_metrics(x, y, y_pred, sample_weight)
 

@@ -1,8 +1,6 @@
 """The layers between the input and the output embedding of a recurrent language model."""
 
-import keras
-
-from keras_tying.layers import LSTM, RecurrentHighway
+from keras_tying.layers import LSTM, Dropout, RecurrentHighway
 from keras_tying.models.variational_dropout import VariationalDropout
 
 ONE_MASK_A_WINDOW = (None, 1, None)
@@ -19,10 +17,7 @@ def dropout_layers(dropout, num_layers, dtype):
     rates, noise_shape = [dropout] * (num_layers + 1), None
     if isinstance(dropout, VariationalDropout):  # the recurrent layers drop their own inputs
         rates, noise_shape = [0.0] * num_layers + [dropout.outputs], ONE_MASK_A_WINDOW
-    return [
-        keras.layers.Dropout(rate, noise_shape=noise_shape, dtype=dtype, name=f"dropout_{i}")
-        for i, rate in enumerate(rates)
-    ]
+    return [Dropout(rate, noise_shape=noise_shape, dtype=dtype, name=f"dropout_{i}") for i, rate in enumerate(rates)]
 
 
 def recurrent_layers(units, num_layers, recurrence_depth, dropout, initializer, bias_initializer, dtype):

@@ -7,7 +7,7 @@ from keras import ops
 
 from keras_tying.backend.compilation import compile_function
 from keras_tying.ids import check_ids
-from keras_tying.layers import GRU, ConditionalGRU, TiedEmbedding
+from keras_tying.layers import GRU, ConditionalGRU, Dropout, TiedEmbedding
 from keras_tying.losses import SequenceCrossEntropy
 from keras_tying.models import translating
 from keras_tying.models.fused_output import FusedOutputModel
@@ -118,7 +118,7 @@ class Translator(FusedOutputModel):
             for part in ("state", "word", "context")
         ]
         self.dropouts = {
-            place: keras.layers.Dropout(dropout, dtype=policy, name=f"{place}_dropout")
+            place: Dropout(dropout, dtype=policy, name=f"{place}_dropout")
             for place in ("source", "annotations", "target", "readout")
         }
         self.build()
