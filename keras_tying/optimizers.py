@@ -4,6 +4,7 @@ import keras
 from keras import ops
 
 from keras_tying.backend import dispatch
+from keras_tying.backend.keras_internals import variables_of
 
 
 @dispatch
@@ -70,7 +71,7 @@ class ClippedSGD(keras.optimizers.SGD):
         self._cut = self.clip_norm / ops.maximum(norm, self.clip_norm)
         super().apply(grads, trainable_variables)
         if self.decoupled_weight_decay:
-            for variable in self._trainable_variables:
+            for variable in variables_of(self):
                 variable.assign(variable * (1 - self.decoupled_weight_decay))
 
     def update_step(self, gradient, variable, learning_rate):

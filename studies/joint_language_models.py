@@ -15,6 +15,8 @@ from typing import Any
 import keras
 import numpy as np
 
+from keras_tying.commands.exit_codes import run_command
+from keras_tying.zoo.recipes import recipe_folder
 from studies.joint_grid import (
     Grid,
     JointStudy,
@@ -28,7 +30,7 @@ from studies.joint_grid import (
 )
 from studies.pages import NOT_MEASURED, number, page, plot, provenance, section, table
 from studies.plots import COLOURS, panel, panels, write_png
-from studies.results import ZOO, read_results
+from studies.results import read_results
 
 Results = dict[str, dict[str, Any] | None]
 """Recorded results of each grid."""
@@ -152,16 +154,17 @@ def is_lower(low: list[float], high: list[float]) -> str:
     return f"no, {change:+.1%}" if min(low) > max(high) else f"within the seeds, {change:+.1%}"
 
 
-def draw_plots(runs: Path, folder: Path = ZOO) -> list[Path]:
+def draw_plots(runs: Path, folder: Path | None = None) -> list[Path]:
     """Draws the recorded results, and the weights of one trained model if it is still among the runs.
 
     Args:
         runs: Folder of the study's runs.
-        folder: The zoo's folder.
+        folder: The zoo's folder. Default: where the recipes are.
 
     Returns:
         The paths of the plots.
     """
+    folder = folder or recipe_folder()
     study, plots = load_study(folder), folder / "results"
     results, shown = _results(study, folder), study.pictures
     paths = []

@@ -3,6 +3,7 @@
 from keras_tying.layers.additive_attention import AdditiveAttention
 from keras_tying.layers.carried_state import CarriedState
 from keras_tying.layers.conditional_gru import ConditionalGRU
+from keras_tying.layers.dropout import Dropout
 from keras_tying.layers.gru import GRU
 from keras_tying.layers.lstm import LSTM
 from keras_tying.layers.recurrent_highway import RecurrentHighway
@@ -17,6 +18,7 @@ __all__ = [
     "AdditiveAttention",
     "CarriedState",
     "ConditionalGRU",
+    "Dropout",
     "RecurrentHighway",
     "SectionMeans",
     "TiedDense",

@@ -1,9 +1,11 @@
-"""The LSTM layer of Keras with a faster loop."""
+"""LSTM layer with a faster recurrence."""
 
 import keras
 from keras import ops
 
 from keras_tying.backend import dispatch
+from keras_tying.backend.keras_internals import LSTMLoop, replace_seed_generator
+from keras_tying.backend.seeds import ReplicaSeedGenerator
 
 
 @dispatch
@@ -21,11 +23,11 @@ def run_loop(layer, sequences, initial_state, mask, training, dropout):
     Returns:
         The last output `[B, H]`, the outputs `[B, T, H]`, and the last hidden and cell state.
     """
-    return keras.layers.LSTM.inner_loop(layer, sequences, initial_state, mask, training=training)
+    return LSTMLoop.run_loop(layer, sequences, initial_state, mask, training)
 
 
 @keras.saving.register_keras_serializable("keras_tying")
-class LSTM(keras.layers.LSTM):
+class LSTM(LSTMLoop):
     """`keras.layers.LSTM`, faster to train on a CPU.
 
     Same arguments, same weights, same results: weights load from and into the stock layer. What
@@ -77,17 +79,15 @@ class LSTM(keras.layers.LSTM):
             )
         self.shared_dropout_masks = shared_dropout_masks
         self.drop_outputs = drop_outputs
+        replace_seed_generator(self.cell, ReplicaSeedGenerator)
 
-    def inner_loop(self, sequences, initial_state, mask, training=False):
+    def run_loop(self, sequences, initial_state, mask, training):
         dropout = self._masks(sequences, initial_state[0]) if training else [[], []]
         last, outputs, states = run_loop(self, sequences, initial_state, mask, training, dropout)
         if self.drop_outputs and dropout[1]:
             kept = dropout[1][0]
             last, outputs = last * kept, outputs * ops.expand_dims(kept, 1)
         return last, outputs, states
-
-    def _maybe_config_dropout_masks(self, *_):
-        """Draws nothing, where Keras draws masks for inference too: `inner_loop` knows whether it trains."""
 
     def _masks(self, sequences, hidden):
         """Dropout masks of this window, for inputs and hidden states: a list of none, one or four each."""

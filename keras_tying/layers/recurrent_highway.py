@@ -4,6 +4,7 @@ import keras
 from keras import initializers, ops
 
 from keras_tying.backend import dispatch
+from keras_tying.backend.seeds import ReplicaSeedGenerator
 
 
 @keras.saving.register_keras_serializable("keras_tying")
@@ -92,7 +93,7 @@ class RecurrentHighway(keras.layers.Layer):
         self.return_state = return_state
         self.seed = seed
         self.state_size = [units]
-        self.seed_generator = keras.random.SeedGenerator(seed) if dropout or recurrent_dropout else None
+        self.seed_generator = ReplicaSeedGenerator(seed) if dropout or recurrent_dropout else None
 
     def build(self, sequences_shape, initial_state_shape=None):
         gates = 2 * self.units

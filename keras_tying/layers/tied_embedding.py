@@ -1,15 +1,16 @@
-"""One matrix that embeds words on the way in and scores them on the way out."""
+"""Embedding layer that shares its matrix with the output projection."""
 
 import copy
 
 import keras
 from keras import constraints, initializers, ops, regularizers
 
+from keras_tying.backend.keras_internals import QuantizableEmbedding, set_mask
 from keras_tying.layers.lookup import lookup
 
 
 @keras.saving.register_keras_serializable("keras_tying")
-class TiedEmbedding(keras.layers.ReversibleEmbedding):
+class TiedEmbedding(QuantizableEmbedding):
     """Embedding layer whose matrix is also the output projection, with an output bias.
 
     Called on word ids it looks up rows of the matrix `S`; called with `reverse=True` on hidden states
@@ -51,8 +52,6 @@ class TiedEmbedding(keras.layers.ReversibleEmbedding):
         Press and Wolf, Using the Output Embedding to Improve Language Models, sections 1 and 3.
     """
 
-    logit_soft_cap: float | None
-
     def __init__(
         self,
         input_dim,
@@ -88,7 +87,7 @@ class TiedEmbedding(keras.layers.ReversibleEmbedding):
     def output_embeddings(self):
         """The `[V, H]` matrix that scores words: `embeddings` itself when tied."""
         if self.quantization_mode is not None:
-            return ops.transpose(self._quantized_scores(ops.eye(self.output_dim)))
+            return ops.transpose(self.quantized_product(ops.eye(self.output_dim)))
         return self.embeddings if self.tie_weights else ops.transpose(self.reverse_embeddings)
 
     def call(self, inputs, reverse=False):
@@ -97,17 +96,17 @@ class TiedEmbedding(keras.layers.ReversibleEmbedding):
         dtype = self.reverse_dtype or self.compute_dtype
         kernel = ops.transpose(self.embeddings) if self.tie_weights else self.reverse_embeddings
         logits = ops.matmul(ops.cast(inputs, dtype), ops.cast(kernel, dtype))
-        return self._finish(logits)
+        return self.finish(logits)
 
     def _embed(self, ids):
         if keras.backend.standardize_dtype(ids.dtype) not in ("int32", "int64"):
             ids = ops.cast(ids, "int32")
         vectors = ops.cast(lookup(self.embeddings, ids, alone=not self.tie_weights), self.compute_dtype)
         if self.mask_zero:
-            vectors._keras_mask = ops.not_equal(ids, 0)
+            set_mask(vectors, ops.not_equal(ids, 0))
         return vectors
 
-    def _finish(self, logits):
+    def finish(self, logits):
         """Adds the bias, then caps: the cap must see what the softmax sees."""
         if self.bias is not None:
             logits = logits + ops.cast(self.bias, logits.dtype)
@@ -115,25 +114,9 @@ class TiedEmbedding(keras.layers.ReversibleEmbedding):
             logits = ops.tanh(logits / self.logit_soft_cap) * self.logit_soft_cap
         return logits
 
-    def _int8_call(self, inputs, reverse=False):
-        return self._finish(self._quantized_scores(inputs)) if reverse else super()._int8_call(inputs)
-
-    def _int4_call(self, inputs, reverse=False):
-        return self._finish(self._quantized_scores(inputs)) if reverse else super()._int4_call(inputs)
-
-    def _quantized_scores(self, inputs):
-        """Scores `[..., V]` through the quantized matrix, before bias and cap."""
-        parent_call = super()._int8_call if self.quantization_mode == "int8" else super()._int4_call
-        soft_cap = self.logit_soft_cap
-        self.logit_soft_cap = None  # capped in _finish, after the bias
-        try:
-            return parent_call(inputs, reverse=True)
-        finally:
-            self.logit_soft_cap = soft_cap
-
     def quantize(self, mode=None, type_check=True, config=None):
-        if type_check and type(self) is not TiedEmbedding:
-            raise self._not_implemented_error(self.quantize)
+        if type_check:
+            self.check_quantizable(TiedEmbedding)
         super().quantize(mode, type_check=False, config=config)
 
     @property

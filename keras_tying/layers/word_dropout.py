@@ -3,6 +3,8 @@
 import keras
 from keras import ops
 
+from keras_tying.backend.seeds import ReplicaSeedGenerator
+
 
 @keras.saving.register_keras_serializable("keras_tying")
 class WordDropout(keras.layers.Layer):
@@ -47,7 +49,7 @@ class WordDropout(keras.layers.Layer):
         self.vocabulary_size = vocabulary_size
         self.rate = rate
         self.seed = seed
-        self.seed_generator = keras.random.SeedGenerator(seed) if rate else None
+        self.seed_generator = ReplicaSeedGenerator(seed) if rate else None
 
     def call(self, vectors, ids, training=None):
         if not training or not self.rate:

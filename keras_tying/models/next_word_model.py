@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 import keras
 
+from keras_tying.backend.keras_internals import compiled_metrics
 from keras_tying.backend.replicas import replicas_in_step
 from keras_tying.losses import OutputProjection, SequenceCrossEntropy
 from keras_tying.metrics import Perplexity
@@ -109,7 +110,7 @@ class NextWordModel(ReplicatedModel):
             output=self.output_projection,
             seed=self.loss_seeds,
         )
-        return Losses(*losses, hidden, self.scores(hidden) if self._compile_metrics is not None else None)
+        return Losses(*losses, hidden, self.scores(hidden) if compiled_metrics(self) is not None else None)
 
     @property
     def _loss_takes_hidden(self):

@@ -8,7 +8,7 @@ from keras import ops
 
 from keras_tying.backend.compilation import compile_function
 from keras_tying.ids import PAD_ID, check_ids
-from keras_tying.layers import GRU, ConditionalGRU, TiedEmbedding
+from keras_tying.layers import GRU, ConditionalGRU, Dropout, TiedEmbedding
 from keras_tying.losses import SequenceCrossEntropy
 from keras_tying.models.beam_search import Draw, search
 from keras_tying.models.next_word_model import Example, NextWordModel
@@ -113,7 +113,7 @@ class Translator(NextWordModel):
             for part in ("state", "word", "context")
         ]
         self.dropouts = {
-            place: keras.layers.Dropout(dropout, dtype=policy, name=f"{place}_dropout")
+            place: Dropout(dropout, dtype=policy, name=f"{place}_dropout")
             for place in ("source", "annotations", "target", "readout")
         }
         self.build()

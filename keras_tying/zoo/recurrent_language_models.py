@@ -2,7 +2,7 @@
 
 import keras
 
-from keras_tying.layers import LSTM, TiedEmbedding, WordDropout
+from keras_tying.layers import LSTM, Dropout, TiedEmbedding, WordDropout
 from keras_tying.models import LanguageModel
 from keras_tying.zoo.initial_weights import uniform
 from keras_tying.zoo.variational_dropout import VariationalDropout, as_dropout
@@ -132,7 +132,7 @@ def _dropout_layers(dropout, num_layers, dtype):
     if isinstance(dropout, VariationalDropout):  # the recurrent layers drop their own inputs
         rates, noise_shape = [0.0] * num_layers + [dropout.outputs], ONE_MASK_PER_WINDOW
     return [
-        [keras.layers.Dropout(rate, noise_shape=noise_shape, dtype=dtype, name=f"dropout_{i}")] if rate else []
+        [Dropout(rate, noise_shape=noise_shape, dtype=dtype, name=f"dropout_{i}")] if rate else []
         for i, rate in enumerate(rates)
     ]
 

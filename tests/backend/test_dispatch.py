@@ -259,6 +259,12 @@ def computed(function, rng, monkeypatch):
     return [compiled(normal(rng, rows, 4)) for rows in (2, 3)]
 
 
+@case(backend.seeds.ReplicaSeedGenerator)
+def seeds(function, rng, monkeypatch):
+    generator = function(5)
+    return [generator.next(), generator.next(), generator.next(ordered=False), generator.state]
+
+
 @case(backend.replicas.replicas_of)
 @case(backend.replicas.is_chief)
 @case(backend.replicas.scope_of)

@@ -251,8 +251,6 @@ def copy_zoo(folder: Path, monkeypatch) -> Path:
     shutil.copytree(recipes.recipe_folder(), zoo)
     shutil.copy(REPOSITORY / "README.md", folder)
     monkeypatch.setattr(recipes, "__file__", str(folder / "keras_tying" / "zoo" / "recipes.py"))
-    for module in (results, joint_grid, joint_language_models):
-        monkeypatch.setattr(module, "ZOO", zoo)
     assert recipes.recipe_folder() == zoo
     return zoo
 

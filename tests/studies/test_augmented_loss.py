@@ -6,7 +6,6 @@ import pytest
 from keras_tying.zoo.recipes import load_recipe
 from studies import augmented_loss
 from studies.augmented_loss import augmentation_page
-from studies.results import ZOO
 
 RUNS = [
     {"beta": 1.0, "tau": 10.0, "seed": 1, "distance": 0.05},
@@ -18,9 +17,9 @@ RUNS = [
 @pytest.fixture
 def folder(tmp_path):
     """The zoo's recipes, without results."""
-    for path in ZOO.glob("vd_lstm_*.toml"):
+    for path in recipe_folder().glob("vd_lstm_*.toml"):
         shutil.copy(path, tmp_path)
-    shutil.copytree(ZOO / "studies", tmp_path / "studies")
+    shutil.copytree(recipe_folder() / "studies", tmp_path / "studies")
     (tmp_path / "results").mkdir()
     return tmp_path
 
@@ -85,7 +84,7 @@ def test_a_sweep_is_written_run_by_run_and_not_measured_twice(run_here, tmp_path
 
 
 def test_recording_writes_results_and_plot_alone(run_here, tmp_path, monkeypatch):
-    monkeypatch.setattr(augmented_loss, "ZOO", tmp_path)
+    monkeypatch.setattr(augmented_loss, "recipe_folder", lambda: tmp_path)
     few = ["--corpus", "embedded", "--words", 800, "--units", 4, "--epochs", 1, "--taus", 10, "--betas", 1]
     assert run_here("train/subspace.py", *few, "--seeds", 1, "--record").returncode == 0
     assert {path.name for path in tmp_path.rglob("*.*")} == {"subspace.json", "subspace.png"}

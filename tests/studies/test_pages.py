@@ -1,15 +1,16 @@
 import pytest
 
+from keras_tying.zoo.recipes import recipe_folder
 from studies.__main__ import all_pages
 from studies.pages import between_marks
-from studies.results import ZOO
 
-PAGES = [*sorted(ZOO.glob("*.md")), ZOO / "translation" / "README.md", ZOO.parent / "README.md"]
+ZOO = recipe_folder()
+PAGES = [*sorted(ZOO.glob("*.md")), ZOO.parent / "README.md"]
 
 
 @pytest.fixture(scope="module")
 def made():
-    return all_pages()
+    return all_pages(ZOO)
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(ZOO.parent)))

@@ -8,12 +8,13 @@ of them in hand, the gradients of the weights and of the inputs are one matrix p
 import keras
 import tensorflow as tf
 
+from keras_tying.backend.keras_internals import LSTMLoop
 from keras_tying.backend.tensorflow.scan import as_sequence, as_tensor, delayed, scan
 
 
 def run_loop(layer, sequences, initial_state, mask, training, dropout):
     if not applies(layer):
-        return keras.layers.LSTM.inner_loop(layer, sequences, initial_state, mask, training=training)
+        return LSTMLoop.run_loop(layer, sequences, initial_state, mask, training)
     mask = mask[0] if isinstance(mask, (list, tuple)) else mask
     weights = layer.cell.kernel, layer.cell.recurrent_kernel, layer.cell.bias
     inputs_kept, hidden_kept = dropout

@@ -1,9 +1,15 @@
-"""TensorFlow: the replicas of a `tf.distribute.Strategy`."""
+"""The replicas of a `tf.distribute.Strategy`."""
 
+from collections.abc import Callable
 from functools import lru_cache
+from weakref import WeakKeyDictionary
 
+import keras
 import numpy as np
 import tensorflow as tf
+
+_compiled_gathers: WeakKeyDictionary[keras.Model, dict[int, Callable]] = WeakKeyDictionary()
+"""Functions that gather the rows of a variable, compiled once per variable of a model."""
 
 
 def scope_of(model):
@@ -57,7 +63,7 @@ def sum_over_replicas(values):
     if replicas_in_step() == 1:
         return values
     sums = tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, values)
-    return [tf.convert_to_tensor(each) for each in sums]  # where rows were told, a matrix
+    return [tf.convert_to_tensor(each) for each in sums]  # sparse gradients become dense
 
 
 def part_of(model, batch_size):
@@ -82,9 +88,8 @@ def rows_of_all(model, variable):
         values, numbers = strategy.run(of_replica)
         return strategy.gather(values, 0), strategy.gather(numbers, 0)
 
-    if not hasattr(variable, "_gathered"):
-        variable._gathered = gathered  # compiled once, not for every checkpoint
-    values, numbers = variable._gathered()
+    compiled = _compiled_gathers.setdefault(model, {})
+    values, numbers = compiled.setdefault(id(variable), gathered)()
     return np.concatenate(values.numpy()[np.argsort(numbers)])
 
 

@@ -1,31 +1,43 @@
-"""TensorFlow: what `fit` needs of a model to train it on several replicas at once."""
+"""Models that several replicas train together under a `tf.distribute.Strategy`."""
 
 from typing import Any
 
 import keras
 import tensorflow as tf
 
+from keras_tying.backend.keras_internals import BuiltModel, compiled_metrics, plain_optimizer, summing_optimizer
 from keras_tying.backend.replicas import replicas_of, scope_of, sum_over_replicas
 
 
-class ReplicatedModel(keras.Model):
+class ReplicatedModel(BuiltModel):
     """A model that `fit` and `evaluate` run under every synchronous `tf.distribute.Strategy` it was made under.
 
-    Each replica takes its rows of a batch. Gradients are added up over replicas before they are clipped,
-    dropout draws numbers of its own on each, and metrics are those of all rows: losses and weights are what one replica
-    would have come to with the whole batch. A subclass builds its variables in `__init__`, and its loss is
-    its share of the batch's: see `keras_tying.backend.replicas`.
+    Each replica takes its rows of a batch. Gradients are added up over replicas before they are clipped, and metrics
+    are those of all rows: losses and weights are what one replica computes from the whole batch. With several replicas
+    `model.optimizer` is a copy of the optimizer that `compile` was given.
+
+    A subclass builds its variables in `__init__`, its loss is its share of the batch's (see
+    `keras_tying.backend.replicas`), and its layers draw random numbers from a `ReplicaSeedGenerator`.
     """
 
     train_function: Any
     test_function: Any
 
-    def compile(self, *args, **kwargs):
+    def compile(self, optimizer="rmsprop", *args, auto_scale_loss=True, **kwargs):
         with scope_of(self):
-            super().compile(*args, **kwargs)
-        if replicas_of(self) > 1:
-            sum_then_apply(self.optimizer)
-            replica_seeds(self)
+            optimizer = keras.optimizers.get(optimizer)
+            if replicas_of(self) > 1 and optimizer is not None:
+                scaled = isinstance(optimizer, keras.optimizers.LossScaleOptimizer)
+                if auto_scale_loss and self.dtype_policy.name == "mixed_float16" and not scaled:
+                    optimizer = keras.optimizers.LossScaleOptimizer(optimizer, name="loss_scale_optimizer")
+                optimizer = summing_optimizer(optimizer, sum_gradients)
+            super().compile(optimizer, *args, auto_scale_loss=auto_scale_loss, **kwargs)
+
+    def get_compile_config(self):
+        config = super().get_compile_config()
+        if replicas_of(self) > 1 and config.get("optimizer") is not None:
+            config["optimizer"] = keras.saving.serialize_keras_object(plain_optimizer(self.optimizer))
+        return config
 
     def compile_from_config(self, config):
         # Keras compiles no loaded model whose `compile` is its own.
@@ -33,7 +45,7 @@ class ReplicatedModel(keras.Model):
         if self.optimizer is not None:
             self.optimizer.build(self.trainable_variables)
 
-    # Keras' own functions cannot take several steps a call on several replicas, nor report on several machines.
+    # With several replicas the functions of Keras cannot take several steps per call, nor report on several machines.
 
     def make_train_function(self, force=False):
         if replicas_of(self) == 1:
@@ -47,50 +59,27 @@ class ReplicatedModel(keras.Model):
         elif force or self.test_function is None:
             self.test_function = steps_on_replicas(self, self.test_step)
 
-    def _maybe_symbolic_build(self, iterator=None, data_batch=None):
-        # Keras averages the replicas' first batches, which fails on several machines, and loses them if they are read
-        # but once. What the compiled metrics need is the first batch of one replica; the model itself is built.
+    def build_for_fit(self, first_batch):
         if replicas_of(self) == 1:
-            return super()._maybe_symbolic_build(iterator, data_batch)
+            return False
         with scope_of(self):
             if self.optimizer is not None:
                 self.optimizer.build(self.trainable_variables)
-            if self._compile_metrics is not None and not self._compile_metrics.built:
-                self._symbolic_build(data_batch=data_batch or first_of_replicas(self, iterator))
+            metrics = compiled_metrics(self)
+            if metrics is not None and not metrics.built:
+                self.build_metrics(first_batch())
+        return True
+
+    def first_of_replicas(self, batches):
+        local_results = self.distribute_strategy.experimental_local_results
+        return keras.tree.map_structure(lambda value: local_results(value)[0], next(batches))
 
 
-def sum_then_apply(optimizer):
-    """Makes an optimizer add gradients up over replicas before it measures, clips or checks them, not after."""
-    if optimizer is None or "apply" in vars(optimizer):  # there is none, or it does so already
-        return
-    apply = optimizer.apply
-
-    def summed(gradients, variables=None):
-        gradients = list(gradients)
-        sums = iter(sum_over_replicas([gradient for gradient in gradients if gradient is not None]))
-        apply([None if gradient is None else next(sums) for gradient in gradients], variables)
-
-    optimizer.apply = summed
-    innermost = getattr(optimizer, "inner_optimizer", optimizer)  # of one that scales losses
-    innermost._all_reduce_sum_gradients = list  # they are summed already
-
-
-def replica_seeds(model):
-    """Makes every replica of `model` draw random numbers of its own."""
-    for layer in model._flatten_layers():
-        generator = getattr(layer, "seed_generator", None)
-        if generator is not None:
-            generator.__class__ = _ReplicaSeeds
-
-
-class _ReplicaSeeds(keras.random.SeedGenerator):
-    def next(self, ordered=True):
-        seed = super().next(ordered)
-        replica = tf.distribute.get_replica_context()
-        if replica is None:
-            return seed
-        own = tf.cast(replica.replica_id_in_sync_group, seed.dtype) * 2**16
-        return seed + tf.stack([own, tf.zeros_like(own)])
+def sum_gradients(gradients):
+    """A list of gradients, of which some may be `None`, each added up over replicas."""
+    gradients = list(gradients)
+    sums = iter(sum_over_replicas([gradient for gradient in gradients if gradient is not None]))
+    return [None if gradient is None else next(sums) for gradient in gradients]
 
 
 def steps_on_replicas(model, step):
@@ -129,10 +118,3 @@ def steps_on_replicas(model, step):
         return model.get_metrics_result()
 
     return steps
-
-
-def first_of_replicas(model, iterator):
-    """The first batch of an iterator of `fit`, as one replica sees it."""
-    _, _, batches = next(iter(iterator))
-    local_results = model.distribute_strategy.experimental_local_results
-    return keras.tree.map_structure(lambda value: local_results(value)[0], next(batches))

@@ -46,7 +46,8 @@ def train_step(model, data):
     model.optimizer.iterations.assign_add(1)
 
     loss = tf.reduce_sum(weights * tf.nn.softplus(scores) - met * scores)
-    model._loss_tracker.update_state(loss, sample_weight=tf.shape(scores)[0])
+    mean_loss = next(metric for metric in model.metrics if metric.name == "loss")
+    mean_loss.update_state(loss, sample_weight=tf.shape(scores)[0])
     model.update_metrics(loss, met)
     model.count_updates(inputs["centres"], words, met, weights)
     return model.get_metrics_result()

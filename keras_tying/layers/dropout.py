@@ -1,0 +1,44 @@
+"""Dropout whose replicas drop out different units."""
+
+import keras
+
+from keras_tying.backend.keras_internals import replace_seed_generator
+from keras_tying.backend.seeds import ReplicaSeedGenerator
+
+
+@keras.saving.register_keras_serializable("keras_tying")
+class Dropout(keras.layers.Dropout):
+    """`keras.layers.Dropout` for models that several replicas train together.
+
+    Under a `tf.distribute.Strategy` the stock layer draws the same mask on every replica. This one draws another mask
+    on each, as one replica would for the rows of all. Elsewhere both layers draw the same masks.
+
+    Args:
+        rate: Float in [0, 1], the share of units that are dropped.
+        noise_shape: Optional shape of the mask, 1 or `None` on each axis; 1 shares the mask along the axis.
+        seed: Optional integer.
+        **kwargs: Base layer arguments, such as `name` and `dtype`.
+
+    Call arguments:
+        inputs: Floats of any shape.
+        training: Boolean, whether units are dropped.
+
+    Output shape:
+        That of the inputs.
+
+    Example:
+
+    >>> import numpy as np, keras_tying as kt
+    >>> layer = kt.layers.Dropout(0.5, noise_shape=(None, 1, None), seed=1)
+    >>> dropped = np.array(layer(np.ones((2, 3, 4), "float32"), training=True))
+    >>> bool(np.all(dropped[:, 0] == dropped[:, 2]))  # one mask for all steps
+    True
+
+    Reference:
+        Srivastava et al., Dropout: A Simple Way to Prevent Neural Networks from Overfitting, 2014.
+    """
+
+    def __init__(self, rate, noise_shape=None, seed=None, **kwargs):
+        super().__init__(rate, noise_shape, seed, **kwargs)
+        if rate > 0:
+            replace_seed_generator(self, ReplicaSeedGenerator)

@@ -1,0 +1,129 @@
+"""What Keras must be like for `keras_tying.backend.keras_internals`, and what is made of it."""
+
+import inspect
+import re
+from pathlib import Path
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import keras_tying as kt
+from keras_tying.backend import keras_internals
+from keras_tying.backend.seeds import ReplicaSeedGenerator
+
+LIBRARY = Path(kt.__file__).parent
+LSTM, EMBEDDING, OPTIMIZER = keras.layers.LSTM, keras.layers.ReversibleEmbedding, keras.optimizers.Optimizer
+
+
+@pytest.mark.parametrize(
+    ("method", "arguments"),
+    [
+        (LSTM.inner_loop, ["self", "sequences", "initial_state", "mask", "training"]),
+        (LSTM._maybe_config_dropout_masks, ["self", "cell", "input_sequence", "input_state"]),
+        (EMBEDDING._int8_call, ["self", "inputs", "reverse"]),
+        (EMBEDDING._int4_call, ["self", "inputs", "reverse"]),
+        (EMBEDDING._not_implemented_error, ["self", "attr", "msg"]),
+        (keras.Model._maybe_symbolic_build, ["self", "iterator", "data_batch"]),
+        (keras.Model._symbolic_build, ["self", "iterator", "data_batch"]),
+        (OPTIMIZER._all_reduce_sum_gradients, ["self", "grads_and_vars"]),
+    ],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+def test_keras_has_the_methods_that_are_overridden_or_called(method, arguments):
+    assert list(inspect.signature(method).parameters) == arguments
+
+
+@pytest.mark.parametrize(
+    ("calling", "called"),
+    [
+        (keras.layers.RNN.call, "self.inner_loop("),
+        (keras.layers.RNN.call, "self._maybe_config_dropout_masks("),
+        (keras.layers.ReversibleEmbedding.quantized_call, "self._int8_call("),
+        (keras.Model.fit, "self._maybe_symbolic_build(iterator="),
+        (OPTIMIZER._backend_update_step, "self._all_reduce_sum_gradients("),
+    ],
+    ids=lambda value: value if isinstance(value, str) else value.__name__,
+)
+def test_keras_calls_the_methods_that_are_overridden(calling, called):
+    assert called in inspect.getsource(inspect.unwrap(calling))
+
+
+def test_keras_has_the_attributes_that_are_read():
+    model = kt.models.SkipGram(3, 2)
+    model.compile("sgd", metrics=["mae"])
+    assert isinstance(model._compile_metrics, keras.metrics.Metric)
+    model.optimizer.build(model.trainable_variables)
+    assert list(model.optimizer._trainable_variables) == list(model.trainable_variables)
+    ids = np.array([[3, 0]])
+    mask = keras.layers.Embedding(4, 2, mask_zero=True)(ids)._keras_mask
+    np.testing.assert_array_equal(mask, ids != 0)
+
+
+def private_names():
+    """Names that begin with an underscore and are Keras's, as far as the library has reason to know them."""
+    source = Path(keras_internals.__file__).read_text()
+    kept = {"_SumsGradients", "_GivenSums", "_subclass", "_loss_scale"}
+    return set(re.findall(r"\._[a-z]\w+|def _[a-z]\w+", source)) - {f"def {name}" for name in kept}
+
+
+def test_no_other_module_uses_what_is_private_to_keras():
+    names = {name.removeprefix("def ").removeprefix(".") for name in private_names()}
+    names |= {"_loss_tracker", "_flatten_layers", "_distribute_strategy", "_dropout_mask", "__class__ ="}
+    for path in LIBRARY.rglob("*.py"):
+        if path != Path(keras_internals.__file__):
+            assert not [name for name in names if re.search(rf"\b{re.escape(name)}(?!\w)", path.read_text())], path
+
+
+@pytest.mark.parametrize("seed", [None, 5])
+def test_a_layer_with_another_seed_generator_draws_what_it_drew(seed):
+    layers = []
+    for kind in (keras.layers.Dropout, kt.layers.Dropout):
+        keras.utils.set_random_seed(1)
+        layers.append(kind(0.5, seed=seed))
+    stock, ours = layers
+    assert len(ours.variables) == 1
+    assert isinstance(ours.seed_generator, ReplicaSeedGenerator)
+    for _ in range(2):
+        inputs = np.ones((3, 7), "float32")
+        np.testing.assert_array_equal(ours(inputs, training=True), stock(inputs, training=True))
+    np.testing.assert_array_equal(ours.variables[0], stock.variables[0])
+
+
+def doubled(gradients):
+    """What two replicas with the same gradients add up to."""
+    return [None if gradient is None else 2 * gradient for gradient in gradients]
+
+
+def test_gradients_are_summed_before_they_are_clipped():
+    variable = keras.Variable([1.0, 1.0])
+    optimizer = keras_internals.summing_optimizer(keras.optimizers.SGD(1.0, global_clipnorm=5.0), doubled)
+    optimizer.apply([tf.constant([3.0, 4.0])], [variable])  # of norm 5, and its double of norm 10
+    np.testing.assert_allclose(variable, [-2.0, -3.0])
+    optimizer.apply([tf.constant([0.3, 0.4])], [variable])
+    np.testing.assert_allclose(variable, [-2.6, -3.8])
+
+
+@pytest.mark.parametrize(
+    "optimizer",
+    [
+        lambda: keras.optimizers.Adam(0.3, global_clipnorm=0.5),
+        lambda: kt.optimizers.ClippedSGD(0.3, clip_norm=0.5),
+        lambda: keras.optimizers.LossScaleOptimizer(keras.optimizers.Adam(0.3), initial_scale=8.0),
+    ],
+    ids=["Adam", "ClippedSGD", "LossScaleOptimizer"],
+)
+def test_a_summing_optimizer_is_stored_as_the_one_it_was_made_of(optimizer):
+    given = optimizer()
+    summing = keras_internals.summing_optimizer(given, doubled)
+    assert keras_internals.summing_optimizer(summing, doubled) is summing
+    stored = keras.saving.serialize_keras_object(keras_internals.plain_optimizer(summing))
+    assert stored == keras.saving.serialize_keras_object(given)
+
+
+def test_an_optimizer_that_has_trained_is_refused():
+    optimizer = keras.optimizers.SGD()
+    optimizer.build([keras.Variable([1.0])])
+    with pytest.raises(ValueError, match="Received: a built SGD"):
+        keras_internals.summing_optimizer(optimizer, doubled)
