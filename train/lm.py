@@ -161,7 +161,7 @@ def train(run: Run, settings: recipes.RunSettings, arguments: argparse.Namespace
     if distribution.is_chief:
         print_head(run, recipe, model, vocabulary, ids)
     progress = train_language_model(
-        model, ids["train"], ids["valid"], vocabulary, schedule, run, arguments.checkpoint_minutes
+        model, ids["train"], ids["valid"], vocabulary, schedule, run, arguments.checkpoint_minutes, recipe.loss.create()
     )
     if distribution.is_chief:
         keep(run, model, vocabulary, corpus.tokenization)

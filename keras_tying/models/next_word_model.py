@@ -8,6 +8,7 @@ import keras
 from keras_tying.losses import OutputLayer, SequenceCrossEntropy
 from keras_tying.metrics import Perplexity
 from keras_tying.models.replicated import ReplicatedModel
+from keras_tying.models.serialization import from_layer_configs
 from keras_tying.replicas import replicas_in_step
 
 
@@ -96,11 +97,11 @@ class NextWordModel(ReplicatedModel):
         return self.output_embedding(hidden, reverse=True)
 
     def outputs_of(self, hidden, targets=None, sample_weight=None, training=None):
-        """Logits of hidden states or, with targets, `Losses`: by the compiled loss, or by a plain one if it takes logits."""
+        """Logits of hidden states; with targets `Losses`, by the compiled loss or, if it takes logits, a plain one."""
         if targets is None:
             return self.scores(hidden)
         loss = self.loss if self._loss_takes_hidden else SequenceCrossEntropy()
-        losses = self._token_loss(
+        objective, token_losses, counted = self._token_loss(
             hidden,
             targets=targets,
             sample_weight=sample_weight,
@@ -109,7 +110,8 @@ class NextWordModel(ReplicatedModel):
             output=self.output_layer,
             seed=self.loss_seeds,
         )
-        return Losses(*losses, hidden, self.scores(hidden) if self._compile_metrics is not None else None)
+        logits = None if self._compile_metrics is None else self.scores(hidden)
+        return Losses(objective, token_losses, counted, hidden, logits)
 
     @property
     def _loss_takes_hidden(self):
@@ -157,7 +159,7 @@ class NextWordModel(ReplicatedModel):
 
     @classmethod
     def from_config(cls, config, custom_objects=None):
-        return cls(**keras.saving.deserialize_keras_object(config, custom_objects))
+        return from_layer_configs(cls, config, custom_objects)
 
 
 def apply_layers(layers, values, **arguments):

@@ -13,11 +13,13 @@ from keras_tying.losses import SequenceCrossEntropy
 from keras_tying.models.beam_search import Draw
 from keras_tying.models.next_word_model import Example, NextWordModel
 from keras_tying.models.sampling import check_options
+from keras_tying.models.serialization import layer_config
 
 if keras.backend.backend() == "tensorflow":
     from keras_tying.models.beam_search_tensorflow import search
 else:
     from keras_tying.models.beam_search import search_in_halves as search
+
 
 class Encoded(NamedTuple):
     """Source sentences as the decoder sees them: its `Memory`, and its state before the first word `[B, H]`."""
@@ -328,9 +330,9 @@ class Translator(NextWordModel):
         three_way = self.tying == "three_way"
         return {
             **super().get_config(),
-            "embedding": keras.saving.serialize_keras_object(self.embedding),
+            "embedding": layer_config(self.embedding),
             "units": self.units,
-            "source_embedding": None if three_way else keras.saving.serialize_keras_object(self.source_embedding),
+            "source_embedding": None if three_way else layer_config(self.source_embedding),
             "dropout": self.dropout,
         }
 

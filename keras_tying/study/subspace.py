@@ -10,11 +10,11 @@ import numpy as np
 from keras_tying.data import windows
 from keras_tying.losses import AugmentedLoss
 from keras_tying.metrics import subspace_distance
-from keras_tying.models import LanguageModel
 from keras_tying.study.muon import GramMuon
 from keras_tying.training.callbacks import CarryState, StopOnNaN
 from keras_tying.training.feeding import feed
 from keras_tying.training.window_batches import WindowBatches
+from keras_tying.zoo import recurrent_language_model
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ def measure_distance(ids: np.ndarray, beta: float, tau: float, seed: int, settin
     types = int(text.max()) + 1
     keras.utils.set_random_seed(seed)
     unit_length = keras.constraints.UnitNorm(axis=1)
-    model = LanguageModel(
+    model = recurrent_language_model(
         types,
         settings.units,
         tied=False,

@@ -52,6 +52,7 @@ def train_language_model(
     schedule: Schedule,
     run: Run,
     checkpoint_minutes: float = 5.0,
+    loss: keras.losses.Loss | str = "auto",
 ) -> Checkpoints:
     """Trains `model`, continuing from the run's newest checkpoint if it has one.
 
@@ -65,6 +66,7 @@ def train_language_model(
         schedule: Batches, learning rates and epochs.
         run: Folder that receives checkpoints and logs.
         checkpoint_minutes: Time between checkpoints within an epoch.
+        loss: What `model.compile` takes.
 
     Returns:
         The checkpoint callback, with the history of all epochs and the training time.
@@ -77,7 +79,7 @@ def train_language_model(
     model.carry_state(schedule.batch_size)
     model.compile(
         ClippedSGD(schedule.learning_rate, schedule.clip_norm, schedule.weight_decay, weight_decay=schedule.l2 or None),
-        model.default_loss,
+        loss,
         steps_per_execution=STEPS_PER_CALL,
     )
     checkpoints = Checkpoints(CheckpointStore(run.checkpoints), checkpoint_minutes, cut.batches)

@@ -71,7 +71,8 @@ class TranslationRunSettings(Table):
     def build_model(self, subwords: Subwords, **changes: Any) -> keras.Model:
         """The recipe's model, with other arguments where `changes` has them."""
         recipe, size = self.recipe.model, len(subwords)
-        return zoo.create_model(recipe.name, source_vocab=size, target_vocab=size, **{**recipe.arguments, **changes})
+        sizes = {"source_vocabulary_size": size, "target_vocabulary_size": size}
+        return zoo.create_model(recipe.name, **sizes, **{**recipe.arguments, **changes})
 
 
 def open_trained(run: Run) -> tuple[TranslationRunSettings, keras.Model, Subwords]:

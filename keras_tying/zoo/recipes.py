@@ -10,10 +10,17 @@ from typing import Any, Literal
 import tomlkit
 from pydantic import Field
 
+from keras_tying import losses
 from keras_tying.files import write_atomically
 from keras_tying.tables import Table, TableT, load_table
 
 Precision = Literal["float32", "mixed_bfloat16", "mixed_float16"]
+
+LOSSES = {
+    "augmented": losses.AugmentedLoss,
+    "cross_entropy": losses.SequenceCrossEntropy,
+    "sampled": losses.SampledCrossEntropy,
+}
 
 
 class Data(Table):
@@ -61,6 +68,19 @@ class Model(Table):
     """Name in the zoo."""
     arguments: dict[str, Any] = Field(default_factory=dict)
     """Arguments of the zoo's function, besides `vocabulary_size`."""
+
+
+class Loss(Table):
+    name: str = "cross_entropy"
+    """A key of `LOSSES`."""
+    arguments: dict[str, Any] = Field(default_factory=dict)
+    """Arguments of that loss."""
+
+    def create(self) -> losses.SequenceCrossEntropy:
+        """The loss to compile with; raises ValueError if there is none of that name."""
+        if self.name not in LOSSES:
+            raise ValueError(f"There is no loss {self.name!r}. Known: {sorted(LOSSES)}")
+        return LOSSES[self.name](**self.arguments)
 
 
 class Published(Table):
@@ -111,6 +131,7 @@ class Recipe(Table):
     notes: str = ""
     """What a reader of the result should know: choices, deviations, what was tried."""
     model: Model
+    loss: Loss = Loss()
     data: Data = Data()
     optimisation: Optimisation = Optimisation()
     published: Published | None = None
@@ -175,9 +196,10 @@ def check_unchanged(name: str, recipe: Any, trained: Any) -> None:
     """Compares a recipe with what a run was trained by; words about it may differ.
 
     Raises:
-        ValueError: If model, data or optimisation do.
+        ValueError: If model, loss, data or optimisation do.
     """
-    if any(getattr(recipe, part) != getattr(trained, part) for part in ("model", "data", "optimisation")):
+    parts = ("model", "loss", "data", "optimisation")
+    if any(getattr(recipe, part, None) != getattr(trained, part, None) for part in parts):
         raise ValueError(f"The run's settings differ from the recipe {name!r}, so its figures are not recorded there.")
 
 

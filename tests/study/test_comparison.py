@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from keras_tying.data import Vocabulary
-from keras_tying.models import LanguageModel
 from keras_tying.study.curves import draw_validation, read_history
 from keras_tying.study.next_words import next_words, next_words_table
 from keras_tying.training import Run
+from keras_tying.zoo import recurrent_language_model
 
 HISTORY = [{"val_perplexity": 200.0}, {"val_perplexity": 120.0}]
 
@@ -19,7 +19,7 @@ def words():
 
 @pytest.fixture
 def model(words):
-    return LanguageModel(len(words), 4, initializer_range=1.0)
+    return recurrent_language_model(len(words), 4, initializer_range=1.0)
 
 
 def test_history_is_read_from_results_and_from_a_run_that_is_not_finished(tmp_path):
