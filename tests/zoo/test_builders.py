@@ -79,7 +79,7 @@ def dropout(rate, **more):
 
 
 PER_WINDOW = {"noise_shape": [None, 1, None]}
-PENALTY = {"layer": "ProjectionRegularizer", "strength": 1 / 6.5, "batch_size": 20}
+PENALTY = {"layer": "ProjectionRegularizer", "scale": 1 / 6.5, "norm": "half_squared", "batch_size": 20}
 PROJECTION = without(dense(200, "uniform 0.1", "linear", kernel_regularizer=PENALTY), "use_bias")
 SHARED_MASKS = {"shared_dropout_masks": True, "drop_outputs": True}
 GATE_MASKS = {"dropout": 0.5, "recurrent_dropout": 0.3}
