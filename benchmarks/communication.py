@@ -107,7 +107,7 @@ def steps_of(distribution: Distribution, kind: str) -> dict:
     shared = distribution if not kind.endswith("alone") else Distribution()
     batch = ROWS * shared.replicas
     with shared.scope():
-        model = kt.models.LanguageModel(VOCABULARY, UNITS, tied=kind.startswith("tied"))
+        model = kt.zoo.recurrent_language_model(VOCABULARY, UNITS, tied=kind.startswith("tied"))
         model.carry_state(batch)
         model.compile(kt.optimizers.ClippedSGD(), steps_per_execution=STEPS_BEFORE)
     ids = np.random.default_rng(0).integers(0, VOCABULARY, (2, STEPS_OF_A_TURN * batch, STEPS), np.int32)

@@ -74,7 +74,7 @@ def train_on_one_batch(size: Size) -> Work:
 def _language_model(size: Size):
     import keras_tying as kt
 
-    model = kt.models.LanguageModel(size.vocabulary, size.units, size.layers, tied=True)
+    model = kt.zoo.recurrent_language_model(size.vocabulary, size.units, size.layers, tied=True)
     model.carry_state(size.batch)
     model.compile(kt.optimizers.ClippedSGD(), steps_per_execution=20)
     return model
@@ -248,7 +248,7 @@ def evaluate_keras_tying(size: Size) -> Work:
     import keras_tying as kt
     from keras_tying.training import stream_perplexity
 
-    model = kt.models.LanguageModel(size.vocabulary, size.units, size.layers, tied=True)
+    model = kt.zoo.recurrent_language_model(size.vocabulary, size.units, size.layers, tied=True)
 
     @timed
     def work(count: int) -> None:
@@ -280,7 +280,7 @@ def evaluate_pytorch(size: Size) -> Work:
 def generate_keras_tying(size: Size) -> Work:
     import keras_tying as kt
 
-    model = kt.models.LanguageModel(size.vocabulary, size.units, size.layers, tied=True)
+    model = kt.zoo.recurrent_language_model(size.vocabulary, size.units, size.layers, tied=True)
     prefix = np.zeros((size.batch, 1), np.int32)
     return timed(lambda count: model.generate(prefix, count * size.steps, seed=0))
 

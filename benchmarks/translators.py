@@ -55,7 +55,7 @@ def words_before(target: np.ndarray) -> np.ndarray:
 def keras_tying_model(size: TranslationSize):
     import keras_tying as kt
 
-    return kt.models.Translator(size.vocabulary, size.vocabulary, "three_way", size.embedding, size.units)
+    return kt.zoo.dl4mt(size.vocabulary, size.vocabulary, "three_way", size.embedding, size.units)
 
 
 def train_keras_tying(size: TranslationSize) -> Work:

@@ -79,7 +79,7 @@ class ServedJointLanguageModel:
         )
 
     def log_probabilities(self, source, alignment, history):
-        hidden = self.model.hidden_states(self._inputs(source, alignment, history))
+        hidden = self.model.hidden_states(self._inputs(source, alignment, history), training=False)
         return {"log_probabilities": tf.nn.log_softmax(tf.cast(self.model.scores(hidden), tf.float32))}
 
     def next_word(self, source, alignment, history, k):

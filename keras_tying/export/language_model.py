@@ -80,32 +80,41 @@ class ServedLanguageModel:
 
     def next_word(self, prefix, k):
         tf.debugging.assert_positive(k, "k must be at least 1")
-        scores, _ = self._read(prefix)
+        scores, _, _ = self._read(prefix)
         best = tf.math.top_k(tf.nn.softmax(scores), tf.minimum(k, self.model.vocabulary_size))
         return {"words": self.text.decode(best.indices), "probabilities": best.values}
 
     def generate(self, prefix, length, temperature, top_k, top_p, seed):
         tf.debugging.assert_non_negative(length, "length must be at least 0")
         tf.debugging.assert_non_negative(temperature, "temperature must be at least 0")
-        scores, states = self._read(prefix)
+        scores, read, lengths = self._read(prefix, length)
         top_k = tf.where(top_k > 0, top_k, self.model.vocabulary_size)
 
-        def step(t, scores, states, text):
+        def step(t, scores, read, text):
             candidates = candidate_scores(scores, temperature, top_k, top_p)
             drawn = tf.random.stateless_categorical(candidates, 1, [seed, t], dtype=tf.int32)[:, 0]
-            hidden, states = self.model.hidden_states(drawn[:, None], states, training=False)
             word = self.text.decode(drawn)
             text = tf.where(t == 0, word, tf.strings.join([text, word], separator=" "))
-            return t + 1, self._scores(hidden[:, 0]), states, text
+            return t + 1, *self._go_on(drawn, read, tf.cast(lengths, tf.int32) + t), text
 
-        *_, text = tf.while_loop(
-            lambda t, *_: t < length, step, (0, scores, states, tf.fill([tf.shape(scores)[0]], ""))
-        )
+        *_, text = tf.while_loop(lambda t, *_: t < length, step, (0, scores, read, tf.fill([tf.shape(scores)[0]], "")))
         return {"text": text}
 
-    def _read(self, prefix):
-        """Scores of what follows each prefix, and the states after it."""
+    def _read(self, prefix, room=0):
+        """Reads prefixes.
+
+        Args:
+            prefix: Texts `[B]`.
+            room: How many words will follow.
+
+        Returns:
+            Scores `[B, V]` of what follows each prefix, what `_go_on` needs of them (the states, or all words where the
+            model must read them again), and how many words were read `[B]`.
+        """
         inputs, _, lengths = self.text.with_ends(prefix)
+        if not self.model.reads_word_by_word:
+            text = tf.pad(inputs, [[0, 0], [0, room]])
+            return self._scores_at(text, tf.cast(lengths, tf.int32) - 1), [text], lengths
         rows = tf.shape(inputs)[0]
         states = self.model.zero_states(rows)
         scores = tf.zeros([rows, self.model.vocabulary_size])
@@ -118,7 +127,21 @@ class ServedLanguageModel:
             return t + 1, tf.where(last, self._scores(hidden[:, 0]), scores), states
 
         _, scores, states = tf.while_loop(lambda t, *_: t < tf.shape(inputs)[1], step, (0, scores, states))
-        return scores, states
+        return scores, states, lengths
+
+    def _go_on(self, words, read, places):
+        """Reads one more word per text, `words` `[B]` at `places` `[B]`; returns scores and what was read."""
+        if self.model.reads_word_by_word:
+            hidden, states = self.model.hidden_states(words[:, None], read, training=False)
+            return self._scores(hidden[:, 0]), states
+        at = tf.stack([tf.range(tf.size(places)), places], axis=1)
+        text = tf.tensor_scatter_nd_update(read[0], at, words)
+        return self._scores_at(text, places), [text]
+
+    def _scores_at(self, text, places):
+        """Scores `[B, V]` after the words at `places` `[B]` of texts `[B, L]`; no word behind them matters."""
+        hidden, _ = self.model.hidden_states(text, training=False)
+        return self._scores(tf.gather(hidden, places, batch_dims=1))
 
     def _scores(self, hidden):
-        return tf.cast(self.model.embedding(hidden, reverse=True), tf.float32)
+        return tf.cast(self.model.scores(hidden), tf.float32)

@@ -46,7 +46,7 @@ class AugmentedLoss(SequenceCrossEntropy):
     Example:
 
     >>> import numpy as np, keras_tying as kt
-    >>> model = kt.models.LanguageModel(50, 8)
+    >>> model = kt.zoo.ptb_small(vocabulary_size=50)
     >>> model.compile(kt.optimizers.ClippedSGD(1.0), kt.losses.AugmentedLoss(gamma=0.5, tau=20))
     >>> tokens = np.arange(50).reshape(2, 25)
     >>> history = model.fit(tokens, tokens, verbose=0)

@@ -9,6 +9,7 @@ from keras_tying.ids import PAD_ID, check_ids
 from keras_tying.layers import SectionMeans, TiedEmbedding
 from keras_tying.losses import SequenceCrossEntropy
 from keras_tying.models.next_word_model import Example, NextWordModel, apply_layers
+from keras_tying.models.serialization import layer_config
 
 
 @keras.saving.register_keras_serializable("keras_tying")
@@ -30,8 +31,8 @@ class JointLanguageModel(NextWordModel):
         source_embedding: Layer that embeds source words; `None` (default) for a model that sees no source.
         window: Integer, source words around the affiliated one, itself included: odd, or 0 (default)
             for none, which leaves the NNLM.
-        global_context: Optional list of layers that make vectors `[B, C]` of the whole source sentence: a `SectionMeans`
-            and any layers after it.
+        global_context: Optional list of layers that make vectors `[B, C]` of the whole source sentence: a
+            `SectionMeans` and any layers after it.
         sentence_length: Integer: with a global context, sentences are padded or cut to it. Defaults to 100.
         output_embedding: `TiedEmbedding` that scores target words; `None` (default) ties: `embedding` scores them.
         **kwargs: `name`, `dtype`, `trainable`.
@@ -252,15 +253,14 @@ class JointLanguageModel(NextWordModel):
         return -nll
 
     def get_config(self):
-        serialize = keras.saving.serialize_keras_object
         return {
             **super().get_config(),
-            "embedding": serialize(self.embedding),
-            "hidden_layers": serialize(list(self.hidden_layers)),
+            "embedding": layer_config(self.embedding),
+            "hidden_layers": layer_config(self.hidden_layers),
             "order": self.order,
-            "source_embedding": serialize(self.source_embedding),
+            "source_embedding": layer_config(self.source_embedding),
             "window": self.window,
-            "global_context": serialize(list(self.global_context)),
+            "global_context": layer_config(self.global_context),
             "sentence_length": self.sentence_length,
-            "output_embedding": None if self.tied else serialize(self.output_embedding),
+            "output_embedding": None if self.tied else layer_config(self.output_embedding),
         }

@@ -12,6 +12,7 @@ from keras_tying.layers import CarriedState, TiedEmbedding, WordDropout
 from keras_tying.losses import SequenceCrossEntropy
 from keras_tying.models.next_word_model import Example, NextWordModel, arguments_of
 from keras_tying.models.sampling import generate_words
+from keras_tying.models.serialization import layer_config
 
 POSITION_WISE = (
     WordDropout,
@@ -266,8 +267,8 @@ class LanguageModel(NextWordModel):
     def get_config(self):
         return {
             **super().get_config(),
-            "embedding": keras.saving.serialize_keras_object(self.embedding),
-            "hidden_layers": keras.saving.serialize_keras_object(list(self.hidden_layers)),
+            "embedding": layer_config(self.embedding),
+            "hidden_layers": layer_config(self.hidden_layers),
         }
 
 

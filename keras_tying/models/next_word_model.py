@@ -10,6 +10,7 @@ from keras_tying.backend.replicas import replicas_in_step
 from keras_tying.losses import OutputProjection, SequenceCrossEntropy
 from keras_tying.metrics import Perplexity
 from keras_tying.models.replicated import ReplicatedModel
+from keras_tying.models.serialization import from_layer_configs
 
 
 class Example(NamedTuple):
@@ -97,11 +98,11 @@ class NextWordModel(ReplicatedModel):
         return self.output_embedding(hidden, reverse=True)
 
     def outputs_of(self, hidden, targets=None, sample_weight=None, training=None):
-        """Logits of hidden states or, with targets, `Losses`: by the compiled loss, or by a plain one if it takes logits."""
+        """Logits of hidden states; with targets `Losses`, by the compiled loss or, if it takes logits, a plain one."""
         if targets is None:
             return self.scores(hidden)
         loss = self.loss if self._loss_takes_hidden else SequenceCrossEntropy()
-        losses = self._token_loss(
+        objective, token_losses, counted = self._token_loss(
             hidden,
             targets=targets,
             sample_weight=sample_weight,
@@ -110,7 +111,8 @@ class NextWordModel(ReplicatedModel):
             output=self.output_projection,
             seed=self.loss_seeds,
         )
-        return Losses(*losses, hidden, self.scores(hidden) if compiled_metrics(self) is not None else None)
+        logits = self.scores(hidden) if compiled_metrics(self) is not None else None
+        return Losses(objective, token_losses, counted, hidden, logits)
 
     @property
     def _loss_takes_hidden(self):
@@ -158,7 +160,7 @@ class NextWordModel(ReplicatedModel):
 
     @classmethod
     def from_config(cls, config, custom_objects=None):
-        return cls(**keras.saving.deserialize_keras_object(config, custom_objects))
+        return from_layer_configs(cls, config, custom_objects)
 
 
 def apply_layers(layers, values, **arguments):

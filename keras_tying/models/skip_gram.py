@@ -8,6 +8,7 @@ from keras import ops
 from keras_tying.backend import dispatch
 from keras_tying.backend.replicas import sum_over_replicas
 from keras_tying.models.replicated import ReplicatedModel
+from keras_tying.models.serialization import from_layer_configs, layer_config
 
 
 @dispatch
@@ -215,14 +216,13 @@ class SkipGram(ReplicatedModel):
         self.output_updates.assign_add(outputs)
 
     def get_config(self):
-        serialize = keras.saving.serialize_keras_object
         return {
             **super().get_config(),
-            "embedding": serialize(self.embedding),
-            "context_embedding": None if self.tied else serialize(self.context_embedding),
+            "embedding": layer_config(self.embedding),
+            "context_embedding": None if self.tied else layer_config(self.context_embedding),
             "negatives": self.negatives,
         }
 
     @classmethod
     def from_config(cls, config, custom_objects=None):
-        return cls(**keras.saving.deserialize_keras_object(config, custom_objects))
+        return from_layer_configs(cls, config, custom_objects)

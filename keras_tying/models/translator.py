@@ -13,6 +13,8 @@ from keras_tying.losses import SequenceCrossEntropy
 from keras_tying.models.beam_search import Draw, search
 from keras_tying.models.next_word_model import Example, NextWordModel
 from keras_tying.models.sampling import check_options
+from keras_tying.models.serialization import layer_config
+
 
 
 class Encoded(NamedTuple):
@@ -324,9 +326,9 @@ class Translator(NextWordModel):
         three_way = self.tying == "three_way"
         return {
             **super().get_config(),
-            "embedding": keras.saving.serialize_keras_object(self.embedding),
+            "embedding": layer_config(self.embedding),
             "units": self.units,
-            "source_embedding": None if three_way else keras.saving.serialize_keras_object(self.source_embedding),
+            "source_embedding": None if three_way else layer_config(self.source_embedding),
             "dropout": self.dropout,
         }
 

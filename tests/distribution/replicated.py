@@ -14,7 +14,7 @@ from keras_tying.training.joint_batches import JointBatches
 from keras_tying.training.translation_batches import TranslationBatches
 from keras_tying.training.window_batches import WindowBatches
 
-from keras_tying import data, models, training, zoo
+from keras_tying import data, training, zoo
 from keras_tying.data import JointSamples, PairBatches, SentencePairs, SkipGramBatches, Subwords, word_counts
 from keras_tying.losses import SequenceCrossEntropy
 from keras_tying.optimizers import ClippedSGD
@@ -31,7 +31,7 @@ def language_model(tied=True):
     corpus = data.load_corpus("embedded")
     vocabulary = data.Vocabulary.from_tokens(corpus.tokens("train"), size=300)
     cut = data.windows(vocabulary.encode(corpus.tokens("train"))[:2500], BATCH, STEPS)
-    model = models.LanguageModel(len(vocabulary), 16, tied=tied, projection=True, projection_regularizer="l2")
+    model = zoo.recurrent_language_model(len(vocabulary), 16, tied=tied, projection=True, projection_regularizer="l2")
     model.carry_state(BATCH)
     model.compile(ClippedSGD(1.0, clip_norm=0.5), steps_per_execution=4)
     arrays = {"x": cut.inputs, "y": cut.targets, "batch_size": BATCH}  # of which Keras gives the replicas their rows
@@ -63,7 +63,7 @@ def skip_gram():
     vocabulary = data.Vocabulary.from_tokens(corpus.tokens("train"), size=300)
     ids = vocabulary.encode(corpus.tokens("train"))[:2000]
     text = SkipGramBatches(ids, word_counts(ids, vocabulary), vocabulary.end_id, span=8, spans=4, negatives=8)
-    model = models.SkipGram(len(vocabulary), 12, tied=True)
+    model = zoo.skip_gram(len(vocabulary), 12, tied=True)
     model.compile(keras.optimizers.SGD(0.02))
     return model, lambda epoch: {"x": ((batch,) for batch in text.epoch(0)), "steps_per_epoch": text.batches}
 

@@ -80,7 +80,7 @@ def test_exported_graph_answers_like_the_model_in_a_process_with_tensorflow_only
 
 def test_exported_file_holds_the_tied_matrix_once(exported, model):
     variables = tf.train.list_variables(str(exported / "variables" / "variables"))
-    assert [shape for _, shape in variables].count([model.vocabulary_size, model.units]) == 1
+    assert [shape for _, shape in variables].count([model.vocabulary_size, model.hidden_size]) == 1
 
 
 def test_an_empty_batch_gives_empty_answers(run_python, exported):

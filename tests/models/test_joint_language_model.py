@@ -3,6 +3,7 @@ import numpy as np
 import pytest
 
 import keras_tying as kt
+from keras_tying.layers import SectionMeans, TiedEmbedding
 from keras_tying.models import JointLanguageModel
 
 S, V, D, L = 11, 13, 4, 6
@@ -22,19 +23,16 @@ VARIANTS = {
 
 
 def make(order=3, initializer_range=0.5, **arguments):
-    source = S if arguments.get("window") or arguments.get("global_context") else 0
-    return JointLanguageModel(
-        V,
-        source,
-        **{
-            "order": order,
-            "embedding_size": D,
-            "hidden_units": (5,),
-            "sentence_length": L,
-            "initializer_range": initializer_range,
-            **arguments,
-        },
-    )
+    arguments = {
+        "order": order,
+        "embedding_size": D,
+        "hidden_units": (5,),
+        "initializer_range": initializer_range,
+        **arguments,
+    }
+    if arguments.pop("global_context", False):
+        return kt.zoo.nnjm_global(V, S, **{"window": 0, "sentence_length": L, **arguments})
+    return kt.zoo.nnjm(V, S, **arguments) if "window" in arguments else kt.zoo.nnlm(V, **arguments)
 
 
 def sample(model, rng, count=7):
@@ -48,7 +46,7 @@ def sample(model, rng, count=7):
     return inputs, rng.integers(0, V, count, np.int32)
 
 
-def numpy_log_probabilities(model, inputs):
+def numpy_log_probabilities(model, inputs, activation="tanh"):
     """Log-probabilities of all words, from the equations."""
     array = keras.ops.convert_to_numpy
     functions = {
@@ -56,44 +54,56 @@ def numpy_log_probabilities(model, inputs):
         "relu": lambda x: np.maximum(x, 0),
         "leaky_relu": lambda x: np.where(x > 0, x, 0.01 * x),
     }
-    activate = functions[model.activation]
+    activate = functions[activation]
     target = array(model.embedding.embeddings)
     features = []
     if model.window:
         features += [array(model.source_embedding.embeddings)[word] for word in inputs["window"].T]
     if model.global_context:
         source, rows = array(model.source_embedding.embeddings), []
+        means, *own_layers = model.global_context
         for sentence in inputs["sentence"]:
             words = sentence[sentence >= 0].tolist()
-            if model.split == "fixed":
+            if means.split == "fixed":
                 words += [words[-1]] * (L - len(words))
-            parts = [[] for _ in range(model.sections)]
+            parts = [[] for _ in range(means.sections)]
             for place, word in enumerate(words):
-                if word >= model.stop_words:
-                    parts[place * model.sections // len(words)].append(source[word])
+                if word >= means.stop_words:
+                    parts[place * means.sections // len(words)].append(source[word])
             rows.append(np.concatenate([np.mean(part, 0) if part else np.zeros(D) for part in parts]))
         context = np.array(rows)
-        if model.global_layer is not None:
-            context = activate(context @ array(model.global_layer.kernel) + array(model.global_layer.bias))
+        for layer in own_layers:
+            context = activate(context @ array(layer.kernel) + array(layer.bias))
         features.append(context)
     hidden = np.concatenate([*features, *(target[word] for word in inputs["history"].T)], -1)
-    for layer in model.hidden_layers:
+    *hidden_layers, last = (layer for layer in model.hidden_layers if isinstance(layer, keras.layers.Dense))
+    for layer in hidden_layers if model.tied else [*hidden_layers, last]:
         hidden = activate(hidden @ array(layer.kernel) + array(layer.bias))
     if model.tied:
-        hidden = hidden @ array(model.projection.kernel)
+        hidden = hidden @ array(last.kernel)
     output = target if model.tied else array(model.output_embedding.embeddings)
     logits = hidden @ output.T + array(model.output_embedding.bias)
     return logits - np.log(np.exp(logits).sum(-1, keepdims=True))
 
 
 @pytest.fixture(params=VARIANTS)
-def model(request):
-    return make(**VARIANTS[request.param])
+def variant(request):
+    return VARIANTS[request.param]
 
 
-def test_model_equals_an_independent_computation(model, rng):
+@pytest.fixture
+def model(variant):
+    return make(**variant)
+
+
+@pytest.fixture
+def activation(variant):
+    return variant.get("activation", "tanh")
+
+
+def test_model_equals_an_independent_computation(model, activation, rng):
     inputs, targets = sample(model, rng)
-    expected = numpy_log_probabilities(model, inputs)
+    expected = numpy_log_probabilities(model, inputs, activation)
     received = keras.ops.log_softmax(model.predict(inputs, verbose=0))
     np.testing.assert_allclose(keras.ops.convert_to_numpy(received), expected, atol=1e-5)
     nll = -expected[np.arange(len(targets)), targets]
@@ -103,9 +113,9 @@ def test_model_equals_an_independent_computation(model, rng):
     np.testing.assert_allclose(results["perplexity"], np.exp(nll.mean()), rtol=1e-5)
 
 
-def test_training_step_has_the_mean_loss_of_the_samples(model, rng):
+def test_training_step_has_the_mean_loss_of_the_samples(model, activation, rng):
     inputs, targets = sample(model, rng)
-    expected = -numpy_log_probabilities(model, inputs)[np.arange(len(targets)), targets].mean()
+    expected = -numpy_log_probabilities(model, inputs, activation)[np.arange(len(targets)), targets].mean()
     model.compile(kt.optimizers.ClippedSGD(0.3))
     losses = [model.train_on_batch(inputs, targets, return_dict=True)["loss"] for _ in range(20)]
     np.testing.assert_allclose(losses[0], expected, rtol=1e-5)
@@ -120,10 +130,10 @@ def test_model_survives_its_file_and_its_config(model, rng, tmp_path):
     assert again.get_config() == model.get_config()
 
 
-def test_model_trains_in_mixed_precision(model, rng):
-    half = JointLanguageModel.from_config({**model.get_config(), "dtype": "mixed_bfloat16"})
+def test_model_trains_in_mixed_precision(variant, rng):
+    half = make(**variant, dtype="mixed_bfloat16")
     half.compile(kt.optimizers.ClippedSGD(0.1))
-    assert np.isfinite(half.train_on_batch(*sample(model, rng), return_dict=True)["loss"])
+    assert np.isfinite(half.train_on_batch(*sample(half, rng), return_dict=True)["loss"])
     assert all(v.dtype == "float32" for v in half.trainable_variables)
 
 
@@ -141,7 +151,7 @@ def test_joint_model_without_a_window_is_the_nnlm(rng):
     inputs, targets = sample(joint, rng)
     history = {"history": inputs["history"]}
     np.testing.assert_allclose(joint.score(inputs, targets), plain.score(history, targets), atol=1e-6)
-    assert kt.zoo.nnjm(V, 0, window=0).count_params() == kt.zoo.nnlm(V).count_params()
+    assert kt.zoo.nnjm(V, S, window=0).count_params() == kt.zoo.nnlm(V).count_params()
 
 
 def test_tied_model_scores_with_the_target_words_input_vectors():
@@ -179,13 +189,50 @@ def test_unknown_words_keep_their_vectors_when_bootstrapped():
         ({"order": 1}, r"`order` must be at least 2.*Received: order=1"),
         ({"activation": "gelu"}, r"Received: activation='gelu'"),
         ({"hidden_units": ()}, r"Received: hidden_units=\(\)"),
-        ({"sections": 2}, r"need `global_context=True`. Received: sections=2"),
-        ({"source_vocabulary_size": 5}, r"Received: source_vocabulary_size=5, window=0"),
     ],
 )
-def test_arguments_that_contradict_each_other_are_named(arguments, message):
+def test_arguments_outside_their_range_are_named(arguments, message):
     with pytest.raises(ValueError, match=message):
-        JointLanguageModel(V, **arguments)
+        kt.zoo.nnjm(V, S, **arguments)
+
+
+def compose(**changes):
+    arguments = {"embedding": TiedEmbedding(V, D), "hidden_layers": [keras.layers.Dense(D)], **changes}
+    return JointLanguageModel(**arguments)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"window": 3}, r"source_embedding=None, window=3"),
+        ({"source_embedding": keras.layers.Embedding(S, D)}, r"window=0, global_context=None"),
+        (
+            {"source_embedding": keras.layers.Embedding(S, D), "global_context": [keras.layers.Dense(3)]},
+            r"begins with a SectionMeans",
+        ),
+        ({"embedding": keras.layers.Embedding(V, D)}, r"must be a TiedEmbedding.*output_embedding=None"),
+        ({"output_embedding": TiedEmbedding(V + 1, D)}, rf"one vocabulary. Received: {V} and {V + 1} words"),
+        ({"hidden_layers": [keras.layers.Dense(7)]}, rf"output embedding, {D}.*a last layer of width 7"),
+    ],
+)
+def test_layers_that_do_not_fit_are_named(changes, message):
+    with pytest.raises(ValueError, match=message):
+        compose(**changes)
+
+
+def test_any_layers_make_the_hidden_states_and_the_context(rng):
+    model = compose(
+        source_embedding=keras.layers.Embedding(S, D),
+        global_context=[SectionMeans(2), keras.layers.Dropout(0.5), keras.layers.Dense(3)],
+        sentence_length=L,
+        hidden_layers=[keras.layers.Dropout(0.5), keras.layers.LayerNormalization(), keras.layers.Dense(D)],
+    )
+    inputs, targets = sample(model, rng)
+    hidden = [np.array(model.hidden_states(inputs, training=training)) for training in (False, False, True)]
+    np.testing.assert_array_equal(hidden[0], hidden[1])
+    assert not np.allclose(hidden[0], hidden[2])
+    model.compile("sgd")
+    assert np.isfinite(model.train_on_batch(inputs, targets, return_dict=True)["loss"])
 
 
 def test_ids_outside_their_vocabulary_are_refused(rng):

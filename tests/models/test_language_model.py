@@ -2,16 +2,18 @@ import keras
 import numpy as np
 import pytest
 
-from keras_tying import metrics, zoo
-from keras_tying.models import LanguageModel
+from keras_tying import losses, metrics, zoo
+from keras_tying.layers import LSTM, TiedEmbedding
+from keras_tying.models import Example, LanguageModel, Losses
 from keras_tying.optimizers import ClippedSGD
 from keras_tying.regularizers import ProjectionRegularizer
+from keras_tying.zoo import recurrent_language_model
 
 V, H = 13, 4
 
 
 def small(**arguments):
-    return LanguageModel(V, H, **{"initializer_range": 0.5, **arguments})
+    return recurrent_language_model(V, H, **{"initializer_range": 0.5, **arguments})
 
 
 def sigmoid(x):
@@ -23,7 +25,7 @@ def numpy_language_model(model, tokens, targets):
     embeddings = keras.ops.convert_to_numpy(model.embedding.embeddings)
     output = keras.ops.convert_to_numpy(model.embedding.output_embeddings)
     hidden = embeddings[tokens]
-    for layer in model.recurrent:
+    for layer in model.recurrent_layers:
         kernel, recurrent, bias = (keras.ops.convert_to_numpy(v) for v in layer.trainable_variables)
         h, c, outputs = np.zeros((len(tokens), H)), np.zeros((len(tokens), H)), []
         for t in range(tokens.shape[1]):
@@ -32,10 +34,10 @@ def numpy_language_model(model, tokens, targets):
             h = sigmoid(o) * np.tanh(c)
             outputs.append(h)
         hidden = np.stack(outputs, 1)
-    if model.projection is not None:
-        hidden = hidden @ keras.ops.convert_to_numpy(model.projection.kernel)
-        if model.projection.bias is not None:
-            hidden = hidden + keras.ops.convert_to_numpy(model.projection.bias)
+    for projection in model.hidden_layers[2:]:
+        hidden = hidden @ keras.ops.convert_to_numpy(projection.kernel)
+        if projection.bias is not None:
+            hidden = hidden + keras.ops.convert_to_numpy(projection.bias)
     logits = hidden @ output.T + keras.ops.convert_to_numpy(model.embedding.bias)
     log_probabilities = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
     return logits, -np.take_along_axis(log_probabilities, targets[..., None], -1).sum() / len(tokens)
@@ -75,7 +77,7 @@ def test_large_model_has_the_published_size(tied, parameters):
 def test_training_loss_includes_the_projection_penalty(rng):
     tokens, targets = rng.integers(0, V, (2, 4, 5))
     model = small(projection=True, projection_regularizer=ProjectionRegularizer(2.0, batch_size=4))
-    projection = keras.ops.convert_to_numpy(model.projection.kernel)
+    projection = keras.ops.convert_to_numpy(model.hidden_layers[-1].kernel)
     _, nll = numpy_language_model(model, tokens, targets)
     model.compile()
     loss = model.train_on_batch(tokens, targets, return_dict=True)["loss"]
@@ -155,7 +157,7 @@ def test_a_batch_that_does_not_fit_the_carried_state_is_refused(rng):
 @pytest.mark.parametrize("tied", [True, False])
 def test_quantized_model_scores_and_generates_alike(rng, mode, tied):
     tokens, targets = rng.integers(0, V, (2, 3, 6))
-    model = LanguageModel(V, 32, tied=tied, initializer_range=1.0)
+    model = recurrent_language_model(V, 32, tied=tied, initializer_range=1.0)
     before = model.score(tokens, targets)
     model.quantize(mode, filters=["embedding"])
     after = model.score(tokens, targets)
@@ -283,3 +285,138 @@ def test_perplexity_is_exact_over_uneven_batches(rng):
 def test_arguments_that_do_not_fit_are_named(arguments, message):
     with pytest.raises(ValueError, match=message):
         small(**arguments)
+
+
+# Any layers
+
+STATES = {"return_sequences": True, "return_state": True}
+
+
+@keras.saving.register_keras_serializable("tests")
+class CausalBlock(keras.layers.Layer):
+    """A Transformer block that looks back."""
+
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        self.attention = keras.layers.MultiHeadAttention(2, 3)
+        self.norm = keras.layers.LayerNormalization()
+        self.dense = keras.layers.Dense(H)
+
+    def call(self, inputs):
+        hidden = inputs + self.attention(inputs, inputs, use_causal_mask=True)
+        return hidden + self.dense(self.norm(hidden))
+
+
+LAYERS = {
+    "Keras LSTM": lambda: [keras.layers.LSTM(5, **STATES), keras.layers.Dense(H)],
+    "Keras GRU": lambda: [keras.layers.GRU(H, **STATES)],
+    "cells": lambda: [keras.layers.RNN([keras.layers.GRUCell(3), keras.layers.LSTMCell(H)], **STATES)],
+    "simple cell": lambda: [keras.layers.RNN(keras.layers.SimpleRNNCell(H), **STATES), keras.layers.Dropout(0.5)],
+    "convolution": lambda: [keras.layers.Conv1D(H, 3, padding="causal", activation="tanh")],
+    "Transformer": lambda: [CausalBlock()],
+    "LSTM and convolution": lambda: [LSTM(6, **STATES), keras.layers.Conv1D(H, 2, padding="causal")],
+}
+
+
+@pytest.fixture(params=LAYERS)
+def composed(request, rng):
+    model = LanguageModel(TiedEmbedding(V, H), LAYERS[request.param]())
+    model.set_weights([rng.normal(size=w.shape) / 2 for w in model.get_weights()])
+    return model
+
+
+def test_any_layers_train_evaluate_and_survive_their_file(composed, rng, tmp_path):
+    tokens, targets = rng.integers(0, V, (2, 4, 6))
+    composed.carry_state(4)
+    composed.compile(ClippedSGD(0.5))
+    first = composed.train_on_batch(tokens, targets, return_dict=True)["loss"]
+    history = composed.fit(tokens, targets, batch_size=4, epochs=20, verbose=0).history["loss"]
+    assert history[-1] < first
+    composed.save(tmp_path / "model.keras")
+    again = keras.saving.load_model(tmp_path / "model.keras")
+    np.testing.assert_array_equal(again.predict(tokens, verbose=0), composed.predict(tokens, verbose=0))
+    assert sum(len(v.shape) == 2 and V in v.shape for v in again.trainable_variables) == 1  # it is tied
+    copy = keras.models.clone_model(composed)
+    assert [v.shape for v in copy.trainable_variables] == [v.shape for v in composed.trainable_variables]
+
+
+def test_generation_of_any_model_is_that_of_its_logits(composed):
+    text = [[1, 2, 5]]
+    for _ in range(4):
+        text[0].append(int(np.argmax(composed.predict(np.array(text), verbose=0)[0, -1])))
+    assert composed.generate([[1, 2, 5]], 4, temperature=0).tolist() == [text[0][3:]]
+
+
+@pytest.mark.parametrize("name", ["Keras LSTM", "Keras GRU", "cells", "simple cell"])
+def test_recurrent_layers_of_keras_carry_their_states(name, rng):
+    model, tokens = LanguageModel(TiedEmbedding(V, H), LAYERS[name]()), rng.integers(0, V, (2, 8))
+    assert model.reads_word_by_word
+    first, states = model(tokens[:, :5], return_states=True)
+    second = model(tokens[:, 5:], states=states)
+    np.testing.assert_allclose(np.concatenate([first, second], 1), model(tokens), atol=1e-6)
+
+
+def test_models_that_look_back_without_a_state_read_all_words_again():
+    for name in ("convolution", "Transformer", "LSTM and convolution"):
+        assert not LanguageModel(TiedEmbedding(V, H), LAYERS[name]()).reads_word_by_word
+
+
+@pytest.mark.parametrize(
+    ("embedding", "layers", "message"),
+    [
+        (TiedEmbedding(V, H), [keras.layers.GRU(H)], r"GRU 'gru.*' with return_sequences=False, return_state=False"),
+        (TiedEmbedding(V, H), [LSTM(H, return_state=True)], r"with return_sequences=False, return_state=True"),
+        (TiedEmbedding(V, H), [keras.layers.Dense(7)], rf"width of the embedding, {H}; .* layer of width 7"),
+        (keras.layers.Embedding(V, H), [], r"`embedding` must be a TiedEmbedding. Received: embedding=<Embedding"),
+    ],
+)
+def test_layers_that_do_not_fit_are_named(embedding, layers, message):
+    with pytest.raises(ValueError, match=message):
+        LanguageModel(embedding, layers)
+
+
+# What a call computes
+
+
+def test_targets_decide_whether_a_call_gives_losses(rng):
+    tokens, targets = rng.integers(0, V, (2, 3, 6))
+    model = small()
+    _, expected = numpy_language_model(model, tokens, targets)
+    for outputs in (model(tokens, targets=targets), model(Example(tokens, targets))):
+        assert isinstance(outputs, Losses)
+        np.testing.assert_allclose(outputs.loss, expected, rtol=1e-5)
+        np.testing.assert_allclose(np.sum(outputs.token_losses), 3 * expected, rtol=1e-5)
+        assert outputs.hidden.shape == (3, 6, H)
+        assert outputs.logits is None
+    assert model(tokens).shape == model(Example(tokens)).shape == (3, 6, V)
+    model.compile("sgd", "sparse_categorical_crossentropy", metrics=["accuracy"])
+    assert model(tokens, targets=targets).logits.shape == (3, 6, V)
+
+
+def test_only_examples_move_the_carried_state(rng):
+    tokens, targets = rng.integers(0, V, (2, 3, 6))
+    model = small()
+    model.carry_state(3)
+    model(tokens, targets=targets)
+    assert not any(np.any(value) for value in model.carried.values)
+    model(Example(tokens, targets))
+    assert all(np.any(value) for value in model.carried.values)
+
+
+def test_weights_of_samples_count_in_loss_and_perplexity(rng):
+    tokens, targets = rng.integers(0, V, (2, 3, 6))
+    weights = rng.uniform(size=(3, 6)).astype("float32")
+    model = small()
+    nll = -model.score(tokens, targets)
+    model.compile("sgd")
+    results = model.evaluate(tokens, targets, sample_weight=weights, verbose=0, return_dict=True)
+    np.testing.assert_allclose(results["loss"], np.sum(weights * nll) / 3, rtol=1e-5)
+    np.testing.assert_allclose(results["perplexity"], np.exp(np.sum(weights * nll) / weights.sum()), rtol=1e-5)
+
+
+def test_the_loss_is_compile_s(rng):
+    model = small()
+    model.compile("sgd")
+    assert type(model.loss) is losses.SequenceCrossEntropy
+    model.compile("sgd", losses.SequenceCrossEntropy("mean"))
+    assert model.loss.scale == "mean"

@@ -1,10 +1,13 @@
+from functools import partial
+
 import keras
 import numpy as np
 import pytest
 
 from keras_tying import zoo
-from keras_tying.models import LanguageModel, VariationalDropout
+from keras_tying.layers import RecurrentHighway
 from keras_tying.optimizers import ClippedSGD
+from keras_tying.zoo import VariationalDropout, recurrent_language_model
 
 V = 11
 
@@ -16,14 +19,14 @@ def test_rhn_has_the_published_size(tied, parameters):
 
 @pytest.fixture
 def model():
-    return LanguageModel(V, 6, num_layers=2, recurrence_depth=3, initializer_range=0.5)
+    return recurrent_language_model(V, 6, recurrent_layer=partial(RecurrentHighway, depth=3), initializer_range=0.5)
 
 
 def test_model_equals_an_independent_computation(rng, model):
     tokens = rng.integers(0, V, (2, 5))
     embeddings = np.array(model.embedding.embeddings)
     hidden = embeddings[tokens]
-    for layer in model.recurrent:
+    for layer in model.recurrent_layers:
         kernel, kernels, biases = (np.array(v) for v in layer.get_weights())
         state, outputs = np.zeros((2, 6)), []
         for t in range(5):
@@ -49,7 +52,7 @@ def test_state_carries_from_window_to_window(rng, model):
 def test_model_trains_generates_and_survives_its_file(rng, tmp_path):
     tokens = rng.integers(0, V, (4, 6))
     dropout = VariationalDropout(words=0.2, inputs=0.3, hidden=0.2, outputs=0.3)
-    model = LanguageModel(V, 6, num_layers=1, recurrence_depth=2, dropout=dropout)
+    model = zoo.rhn(vocabulary_size=V, units=6, depth=2, dropout=dropout)
     model.carry_state(4)
     model.compile(ClippedSGD(0.5))
     assert np.isfinite(model.fit(tokens, tokens, batch_size=4, verbose=0).history["loss"][0])
@@ -61,4 +64,4 @@ def test_model_trains_generates_and_survives_its_file(rng, tmp_path):
 
 def test_shared_masks_belong_to_lstm_layers():
     with pytest.raises(ValueError, match=r"no `shared` masks. Received: dropout=VariationalDropout"):
-        LanguageModel(V, 6, recurrence_depth=2, dropout=VariationalDropout(hidden=0.5, shared=True))
+        zoo.rhn(vocabulary_size=V, dropout=VariationalDropout(hidden=0.5, shared=True))

@@ -8,6 +8,7 @@ import pytest
 from keras_tying import backend, zoo
 from keras_tying.backend.tensorflow.skip_gram import can_update_rows
 from keras_tying.data import SkipGramBatches, word_counts
+from keras_tying.layers import TiedEmbedding
 from keras_tying.models import SkipGram, skip_gram
 
 V, H, K = 11, 6, 5
@@ -15,7 +16,7 @@ V, H, K = 11, 6, 5
 
 @pytest.fixture(params=[False, True], ids=["untied", "tied"])
 def model(request, rng):
-    model = SkipGram(V, H, tied=request.param, negatives=K)
+    model = zoo.skip_gram(V, H, tied=request.param, negatives=K)
     for weight in model.trainable_weights:
         weight.assign(rng.normal(size=weight.shape))
     return model
@@ -111,7 +112,7 @@ def test_any_other_optimizer_is_left_to_keras(model, batch, arguments):
 
 
 def test_rows_that_are_not_in_the_batch_stay(batch):
-    model = SkipGram(V + 2, H)
+    model = zoo.skip_gram(V + 2, H)
     model.compile(keras.optimizers.SGD(0.1))
     before = np.array(model.embedding.embeddings)
     model.train_on_batch(batch)
@@ -135,8 +136,8 @@ def test_plain_pairs_are_batches_too(model, batch, by_rows):
 
 
 def test_a_tied_model_has_one_matrix():
-    assert [w.shape for w in SkipGram(V, H, tied=True).trainable_weights] == [(V, H)]
-    assert [w.shape for w in SkipGram(V, H).trainable_weights] == [(V, H)] * 2
+    assert [w.shape for w in zoo.skip_gram(V, H, tied=True).trainable_weights] == [(V, H)]
+    assert [w.shape for w in zoo.skip_gram(V, H).trainable_weights] == [(V, H)] * 2
 
 
 def test_model_comes_back_from_its_file(model, batch, tmp_path):
@@ -151,17 +152,38 @@ def test_model_comes_back_from_its_file(model, batch, tmp_path):
 
 
 def test_mixed_precision_trains(batch):
-    model = SkipGram(V, H, dtype="mixed_bfloat16")
+    model = zoo.skip_gram(V, H, dtype="mixed_bfloat16")
     model.compile(keras.optimizers.SGD(0.1))
     losses = [model.train_on_batch(batch) for _ in range(5)]
     assert losses[-1] < losses[0]
     assert all(weight.dtype == "float32" for weight in model.weights)
 
 
+def test_negatives_and_pairs_decide_whether_a_call_gives_losses(model, batch):
+    _, _, loss = by_formula(model, batch)
+    assert float(model(batch).loss) == pytest.approx(loss, rel=1e-5)
+    scores = model({name: batch[name] for name in ("centres", "contexts")})
+    assert tuple(scores.shape) == batch["pairs"].shape
+    np.testing.assert_allclose(model.predict(batch, verbose=0), scores, atol=1e-5)
+
+
+def test_other_losses_and_batches_without_pairs_are_refused(model, batch):
+    with pytest.raises(ValueError, match="Received: loss='mse'"):
+        model.compile("sgd", "mse")
+    model.compile("sgd")
+    with pytest.raises(ValueError, match=r"need `negatives` and `pairs`. Received: \['centres', 'contexts'\]"):
+        model.evaluate({name: batch[name] for name in ("centres", "contexts")}, verbose=0)
+
+
+def test_embeddings_of_different_sizes_are_refused():
+    with pytest.raises(ValueError, match=r"Received: \(5, 3\) and \(6, 3\)"):
+        SkipGram(TiedEmbedding(5, 3), TiedEmbedding(6, 3))
+
+
 @pytest.mark.parametrize("name", ["vocabulary_size", "units", "negatives"])
 def test_sizes_must_be_positive(name):
     with pytest.raises(ValueError, match=rf"`{name}` must be at least 1. Received: {name}=0"):
-        SkipGram(**{"vocabulary_size": 5, "units": 3, name: 0})
+        zoo.skip_gram(**{"vocabulary_size": 5, "units": 3, name: 0})
 
 
 def test_real_text_brings_words_of_a_kind_together(train_ids, vocabulary):
@@ -182,9 +204,9 @@ def test_real_text_brings_words_of_a_kind_together(train_ids, vocabulary):
 TRAINED = """
 import json, sys
 import keras, numpy as np
-from keras_tying.models import SkipGram, skip_gram
+from keras_tying import zoo
 rng = np.random.default_rng(0)
-model = SkipGram(11, 6, tied=bool(int(sys.argv[1])))
+model = zoo.skip_gram(11, 6, tied=bool(int(sys.argv[1])))
 for weight in model.trainable_weights:
     weight.assign(rng.normal(size=weight.shape))
 batch = {

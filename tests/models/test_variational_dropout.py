@@ -3,13 +3,15 @@ import numpy as np
 import pytest
 
 from keras_tying import zoo
-from keras_tying.models import LanguageModel, VariationalDropout
+from keras_tying.layers import WordDropout
+from keras_tying.losses import AugmentedLoss
+from keras_tying.zoo import VariationalDropout, recurrent_language_model
 
 V, H = 13, 40
 
 
 def model_with(**rates):
-    return LanguageModel(V, H, initializer_range=0.5, dropout=VariationalDropout(**rates))
+    return recurrent_language_model(V, H, initializer_range=0.5, dropout=VariationalDropout(**rates))
 
 
 def sigmoid(x):
@@ -31,7 +33,9 @@ def test_output_mask_holds_for_the_window(rng):
 def test_a_dropped_word_is_dropped_wherever_the_row_has_it():
     model = model_with(words=0.5)
     tokens = np.tile(np.arange(V), (4, 3))
-    embedded = np.array(model.word_dropout(model.embedding(tokens), tokens, training=True))
+    word_dropout = model.hidden_layers[0]
+    assert isinstance(word_dropout, WordDropout)
+    embedded = np.array(word_dropout(model.embedding(tokens), tokens, training=True))
     dropped = np.all(embedded == 0, axis=-1).reshape(4, 3, V)
     assert np.array_equal(dropped, np.repeat(dropped[:, :1], 3, axis=1))
     assert 0.2 < dropped.mean() < 0.8
@@ -44,7 +48,7 @@ def test_shared_masks_are_those_of_recurrence_next_layer_and_output(rng):
     model = model_with(hidden=0.5, shared=True)
     tokens = rng.integers(0, V, (2, 5))
     hidden = np.array(model.embedding(tokens))
-    for layer in model.recurrent:
+    for layer in model.recurrent_layers:
         outputs, *_ = (np.array(o) for o in layer(hidden, training=True))
         mask = np.where(np.all(outputs == 0, axis=1), 0.0, 2.0)
         kernel, recurrent, bias = (keras.ops.convert_to_numpy(v) for v in layer.trainable_variables)
@@ -66,23 +70,20 @@ def test_states_are_carried_without_the_mask(rng):
 
 def test_nothing_is_dropped_without_training(rng):
     tokens = rng.integers(0, V, (2, 5))
-    plain = LanguageModel(V, H)
-    dropping = LanguageModel(V, H, dropout=VariationalDropout(0.5, 0.5, 0.5, 0.5))
+    plain = recurrent_language_model(V, H)
+    dropping = recurrent_language_model(V, H, dropout=VariationalDropout(0.5, 0.5, 0.5, 0.5))
     dropping.set_weights(plain.get_weights())
     np.testing.assert_array_equal(dropping.predict(tokens, verbose=0), plain.predict(tokens, verbose=0))
 
 
 def test_model_with_variational_dropout_survives_its_file(rng, tmp_path):
-    model = zoo.vd_lstm_small(tied=True, augmented=True, vocabulary_size=V)
+    model = zoo.vd_lstm_small(tied=True, vocabulary_size=V)
+    model.compile("sgd", AugmentedLoss(target_gradient=True))
     model.save(tmp_path / "model.keras")
     again = keras.saving.load_model(tmp_path / "model.keras")
-    assert again.dropout == VariationalDropout(hidden=0.3, shared=True)
-    assert again.default_loss.get_config() == model.default_loss.get_config()
-
-
-@pytest.mark.parametrize("tied", [False, True])
-def test_only_a_tied_model_moves_its_target(tied):
-    assert zoo.vd_lstm_small(tied=tied, augmented=True, vocabulary_size=V).default_loss.target_gradient == tied
+    assert [layer.recurrent_dropout for layer in again.recurrent_layers] == [0.3, 0.3]
+    assert all(layer.drop_outputs and layer.shared_dropout_masks for layer in again.recurrent_layers)
+    assert again.loss.get_config() == model.loss.get_config()
 
 
 @pytest.mark.parametrize(("tied", "parameters"), [(False, 4_651_600), (True, 2_641_600)])
@@ -103,4 +104,4 @@ def test_vd_lstm_small_reuses_the_embedding_without_a_bias(tied, parameters):
 )
 def test_rates_out_of_range_are_named(dropout, message):
     with pytest.raises(ValueError, match=message):
-        LanguageModel(V, H, dropout=dropout)
+        recurrent_language_model(V, H, dropout=dropout)

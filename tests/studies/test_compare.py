@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from keras_tying.data import Vocabulary
-from keras_tying.models import LanguageModel
 from keras_tying.training import Run
+from keras_tying.zoo import recurrent_language_model
 from studies.compare import draw_validation, next_words, next_words_table, read_history
 
 HISTORY = [{"val_perplexity": 200.0}, {"val_perplexity": 120.0}]
@@ -18,7 +18,7 @@ def words():
 
 @pytest.fixture
 def model(words):
-    return LanguageModel(len(words), 4, initializer_range=1.0)
+    return recurrent_language_model(len(words), 4, initializer_range=1.0)
 
 
 def test_history_is_read_from_results_and_from_a_run_that_is_not_finished(tmp_path):

@@ -3,8 +3,8 @@ import json
 import numpy as np
 import pytest
 
-from keras_tying.models import LanguageModel, VariationalDropout
 from keras_tying.tasks.language_model import mc_perplexity, stream_perplexity
+from keras_tying.zoo import VariationalDropout, recurrent_language_model
 
 V = 11
 DROPOUT = VariationalDropout(words=0.2, inputs=0.3, hidden=0.3, outputs=0.3)
@@ -16,7 +16,7 @@ def ids(rng):
 
 
 def test_without_dropout_the_mean_of_passes_is_the_perplexity(ids):
-    model = LanguageModel(V, 8, initializer_range=0.5)
+    model = recurrent_language_model(V, 8, initializer_range=0.5)
     np.testing.assert_allclose(mc_perplexity(model, ids, passes=3), stream_perplexity(model, ids), rtol=1e-5)
 
 
@@ -35,7 +35,7 @@ def test_probabilities_are_averaged_not_their_logarithms():
 
 
 def test_passes_draw_masks_of_their_own(ids):
-    model = LanguageModel(V, 8, initializer_range=0.5, dropout=DROPOUT)
+    model = recurrent_language_model(V, 8, initializer_range=0.5, dropout=DROPOUT)
     single = [mc_perplexity(model, ids, passes=1) for _ in range(3)]
     assert len(set(single)) == 3
     assert mc_perplexity(model, ids, passes=10) < max(single)
@@ -46,9 +46,10 @@ def test_passes_differ_on_every_backend(run_python, backend):
     pytest.importorskip(backend)
     code = (
         "import json, numpy as np\n"
-        "from keras_tying.models import LanguageModel, VariationalDropout\n"
+        "from keras_tying.zoo import VariationalDropout, recurrent_language_model\n"
         "from keras_tying.tasks.language_model import mc_perplexity\n"
-        "model = LanguageModel(11, 8, dropout=VariationalDropout(0.2, 0.3, 0.3, 0.3), initializer_range=0.5)\n"
+        "dropout = VariationalDropout(0.2, 0.3, 0.3, 0.3)\n"
+        "model = recurrent_language_model(11, 8, dropout=dropout, initializer_range=0.5)\n"
         "ids = np.random.default_rng(0).integers(0, 11, 60)\n"
         "print(json.dumps([mc_perplexity(model, ids, passes=1) for _ in range(2)]))"
     )
@@ -58,4 +59,4 @@ def test_passes_differ_on_every_backend(run_python, backend):
 
 def test_no_passes_are_refused(ids):
     with pytest.raises(ValueError, match=r"`passes` must be at least 1. Received: passes=0"):
-        mc_perplexity(LanguageModel(V, 8), ids, passes=0)
+        mc_perplexity(recurrent_language_model(V, 8), ids, passes=0)

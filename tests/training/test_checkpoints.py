@@ -7,9 +7,9 @@ import keras
 import numpy as np
 import pytest
 
-from keras_tying.models import LanguageModel
 from keras_tying.optimizers import ClippedSGD
 from keras_tying.training.checkpoints import Checkpoint, CheckpointStore, read_variables, write_variables
+from keras_tying.zoo import recurrent_language_model
 
 
 def checkpoint(value):
@@ -70,7 +70,7 @@ def test_a_full_disk_leaves_the_checkpoints_before(tmp_path, monkeypatch):
 def test_variables_survive_a_checkpoint_with_seeds_and_carried_state(rng):
     def trained():
         keras.utils.set_random_seed(3)
-        model = LanguageModel(11, 4, dropout=0.5)
+        model = recurrent_language_model(11, 4, dropout=0.5)
         model.carry_state(2)
         model.compile(ClippedSGD(0.1))
         return model
@@ -86,7 +86,7 @@ def test_variables_survive_a_checkpoint_with_seeds_and_carried_state(rng):
 
 
 def test_a_checkpoint_of_another_model_is_refused():
-    models = [LanguageModel(size, 4, name="model") for size in (11, 12)]
+    models = [recurrent_language_model(size, 4, name="model") for size in (11, 12)]
     for model in models:
         model.compile(ClippedSGD())
     with pytest.raises(ValueError, match=r"of another model.*Use the recipe and the vocabulary"):

@@ -1,0 +1,299 @@
+"""The hyper-parameters of every model of the zoo, as published."""
+
+import pytest
+
+import keras_tying as kt
+from keras_tying.zoo import recipes
+
+SELF_EVIDENT = {"name", "dtype", "trainable", "return_sequences", "return_state", "recurrent_activation"}
+
+
+def summary(config):
+    """A configuration reduced to what was decided: layers and initializers in short, and only values that are set."""
+    if isinstance(config, (list, tuple)):
+        return [summary(each) for each in config]
+    if not isinstance(config, dict):
+        return config
+    if "class_name" in config:
+        kind, inner = config["class_name"], config["config"]
+        if kind == "RandomUniform" and inner["minval"] == -inner["maxval"]:
+            return f"uniform {inner['maxval']:g}"
+        if kind == "Zeros":
+            return "zeros"
+        frozen = {"frozen": True} if inner.get("trainable") is False else {}
+        return {"layer": kind, **summary(inner), **frozen}
+    reduced = {name: summary(value) for name, value in config.items() if name not in SELF_EVIDENT}
+    return {name: value for name, value in reduced.items() if value}
+
+
+def embedding(words, width, initial, bias="zeros", **more):
+    """A `TiedEmbedding` with both roles in one matrix and a bias."""
+    return {
+        "layer": "TiedEmbedding",
+        "input_dim": words,
+        "output_dim": width,
+        "embeddings_initializer": initial,
+        "tie_weights": True,
+        "use_bias": True,
+        "bias_initializer": bias,
+        **more,
+    }
+
+
+def without(settings, *names):
+    return {name: value for name, value in settings.items() if name not in names}
+
+
+def lookup(words, width, initial):
+    return {"layer": "Embedding", "input_dim": words, "output_dim": width, "embeddings_initializer": initial}
+
+
+def lstm(units, initial, **more):
+    """An LSTM layer; `unit_forget_bias` is not among its settings: forget gates begin as the other gates do."""
+    return {
+        "layer": "LSTM",
+        "units": units,
+        "activation": "tanh",
+        "use_bias": True,
+        "kernel_initializer": initial,
+        "recurrent_initializer": initial,
+        "bias_initializer": initial,
+        **more,
+    }
+
+
+def dense(units, initial, activation, **more):
+    return {
+        "layer": "Dense",
+        "units": units,
+        "activation": activation,
+        "use_bias": True,
+        "kernel_initializer": initial,
+        "bias_initializer": initial,
+        **more,
+    }
+
+
+def dropout(rate, **more):
+    return {"layer": "Dropout", "rate": rate, **more}
+
+
+PER_WINDOW = {"noise_shape": [None, 1, None]}
+PENALTY = {"layer": "ProjectionRegularizer", "scale": 1 / 6.5, "norm": "half_squared", "batch_size": 20}
+PROJECTION = without(dense(200, "uniform 0.1", "linear", kernel_regularizer=PENALTY), "use_bias")
+SHARED_MASKS = {"shared_dropout_masks": True, "drop_outputs": True}
+GATE_MASKS = {"dropout": 0.5, "recurrent_dropout": 0.3}
+
+LANGUAGE_MODELS = {
+    "ptb_small": (
+        {},
+        embedding(10_000, 200, "uniform 0.1", "uniform 0.1"),
+        [lstm(200, "uniform 0.1"), lstm(200, "uniform 0.1")],
+    ),
+    "ptb_small, untied, projection": (
+        {"tied": False, "projection": True},
+        without(embedding(10_000, 200, "uniform 0.1", "uniform 0.1"), "tie_weights"),
+        [lstm(200, "uniform 0.1"), lstm(200, "uniform 0.1"), PROJECTION],
+    ),
+    "ptb_small, projection with a bias": (
+        {"projection": True, "projection_bias": True},
+        embedding(10_000, 200, "uniform 0.1", "uniform 0.1"),
+        [lstm(200, "uniform 0.1"), lstm(200, "uniform 0.1"), {**PROJECTION, "use_bias": True}],
+    ),
+    "ptb_medium": (
+        {},
+        embedding(10_000, 650, "uniform 0.05", "uniform 0.05"),
+        [dropout(0.5), lstm(650, "uniform 0.05"), dropout(0.5), lstm(650, "uniform 0.05"), dropout(0.5)],
+    ),
+    "ptb_large": (
+        {},
+        embedding(10_000, 1500, "uniform 0.04", "uniform 0.04"),
+        [dropout(0.65), lstm(1500, "uniform 0.04"), dropout(0.65), lstm(1500, "uniform 0.04"), dropout(0.65)],
+    ),
+    "ptb_large, bayesian": (
+        {"bayesian": True},
+        embedding(10_000, 1500, "uniform 0.04", "uniform 0.04"),
+        [
+            {"layer": "WordDropout", "vocabulary_size": 10_000, "rate": 0.3},
+            lstm(1500, "uniform 0.04", **GATE_MASKS),
+            lstm(1500, "uniform 0.04", **GATE_MASKS),
+            dropout(0.5, **PER_WINDOW),
+        ],
+    ),
+    "vd_lstm_small": (
+        {},
+        without(embedding(10_000, 200, "uniform 0.1", "uniform 0.1"), "tie_weights"),
+        [lstm(200, "uniform 0.1", recurrent_dropout=0.3, **SHARED_MASKS)] * 2,
+    ),
+    "vd_lstm_small, tied": (
+        {"tied": True},
+        without(embedding(10_000, 200, "uniform 0.1", "uniform 0.1"), "use_bias"),
+        [lstm(200, "uniform 0.1", recurrent_dropout=0.3, **SHARED_MASKS)] * 2,
+    ),
+    "vd_lstm_medium": (
+        {},
+        without(embedding(10_000, 650, "uniform 0.05", "uniform 0.05"), "tie_weights"),
+        [lstm(650, "uniform 0.05", recurrent_dropout=0.5, **SHARED_MASKS)] * 2,
+    ),
+    "vd_lstm_large": (
+        {},
+        without(embedding(10_000, 1500, "uniform 0.04", "uniform 0.04"), "tie_weights"),
+        [lstm(1500, "uniform 0.04", recurrent_dropout=0.65, **SHARED_MASKS)] * 2,
+    ),
+    "rhn": (
+        {},
+        embedding(10_000, 830, "uniform 0.04", "uniform 0.04"),
+        [
+            {"layer": "WordDropout", "vocabulary_size": 10_000, "rate": 0.25},
+            {
+                "layer": "RecurrentHighway",
+                "units": 830,
+                "depth": 10,
+                "dropout": 0.75,
+                "recurrent_dropout": 0.25,
+                "transform_bias": -2.0,
+                "kernel_initializer": "uniform 0.04",
+                "recurrent_initializer": "uniform 0.04",
+                "bias_initializer": "zeros",
+            },
+            dropout(0.75, **PER_WINDOW),
+        ],
+    ),
+}
+
+JOINT = {
+    "embedding": lookup(10_000, 96, "uniform 0.05"),
+    "hidden_layers": [dense(128, "uniform 0.05", "tanh")],
+    "order": 4,
+    "sentence_length": 100,
+    "output_embedding": embedding(10_000, 128, "uniform 0.05", "uniform 0.05"),
+}
+TIED_JOINT = {
+    "embedding": embedding(10_000, 96, "uniform 0.05", "uniform 0.05"),
+    "hidden_layers": [
+        dense(128, "uniform 0.05", "tanh"),
+        without(dense(96, "uniform 0.05", "linear"), "use_bias"),
+    ],
+}
+WINDOW = {"source_embedding": lookup(10_000, 96, "uniform 0.05"), "window": 7}
+MEANS = {"layer": "SectionMeans", "sections": 1, "split": "adaptive"}
+FIXED_MEANS = {"layer": "SectionMeans", "sections": 2, "split": "fixed", "stop_words": 10}
+GLOBAL = {"sections": 2, "split": "fixed", "stop_words": 10, "global_units": 192, "activation": "leaky_relu"}
+LEAKY = {"layer": "LeakyReLU", "negative_slope": 0.01}
+
+OTHERS = {
+    "nnlm": ({}, JOINT),
+    "nnlm, tied": ({"tied": True}, {**without(JOINT, "output_embedding"), **TIED_JOINT}),
+    "nnjm": ({}, {**JOINT, **WINDOW}),
+    "nnjm, frozen": (
+        {"trainable_embeddings": False},
+        {
+            **JOINT,
+            "embedding": {**lookup(10_000, 96, "uniform 0.05"), "frozen": True},
+            "source_embedding": {**lookup(10_000, 96, "uniform 0.05"), "frozen": True},
+            "window": 7,
+        },
+    ),
+    "nnjm_global": ({}, {**JOINT, **WINDOW, "global_context": [MEANS]}),
+    "nnjm_global, sections": (
+        GLOBAL,
+        {
+            **JOINT,
+            **WINDOW,
+            "hidden_layers": [dense(128, "uniform 0.05", "linear"), LEAKY],
+            "global_context": [FIXED_MEANS, dense(192, "uniform 0.05", "linear"), LEAKY],
+        },
+    ),
+    "dl4mt": (
+        {},
+        {
+            "embedding": embedding(90_000, 500, "uniform 0.1"),
+            "source_embedding": without(embedding(90_000, 500, "uniform 0.1"), "use_bias"),
+            "units": 1000,
+        },
+    ),
+    "dl4mt_small": (
+        {},
+        {
+            "embedding": embedding(8_000, 256, "uniform 0.1"),
+            "source_embedding": without(embedding(8_000, 256, "uniform 0.1"), "use_bias"),
+            "units": 256,
+            "dropout": 0.3,
+        },
+    ),
+    "dl4mt_small, none": (
+        {"tying": "none"},
+        {
+            "embedding": without(embedding(8_000, 256, "uniform 0.1"), "tie_weights"),
+            "source_embedding": without(embedding(8_000, 256, "uniform 0.1"), "use_bias"),
+            "units": 256,
+            "dropout": 0.3,
+        },
+    ),
+    "dl4mt_small, three-way": (
+        {"tying": "three_way"},
+        {"embedding": embedding(8_000, 256, "uniform 0.1"), "units": 256, "dropout": 0.3},
+    ),
+    "skip_gram": (
+        {},
+        {
+            "embedding": without(embedding(10_000, 100, "uniform 0.005"), "use_bias"),
+            "context_embedding": without(embedding(10_000, 100, "zeros"), "use_bias"),
+            "negatives": 5,
+        },
+    ),
+    "skip_gram, tied": (
+        {"tied": True},
+        {"embedding": without(embedding(10_000, 100, "uniform 0.005"), "use_bias"), "negatives": 5},
+    ),
+}
+EXPECTED = OTHERS | {
+    label: (arguments, {"embedding": embedding, "hidden_layers": hidden_layers})
+    for label, (arguments, embedding, hidden_layers) in LANGUAGE_MODELS.items()
+}
+
+
+@pytest.mark.parametrize("label", EXPECTED)
+def test_builder_has_the_published_hyper_parameters(label):
+    arguments, expected = EXPECTED[label]
+    model = kt.zoo.create_model(label.split(",")[0], **arguments)
+    assert summary(model.get_config()) == expected
+
+
+def test_every_builder_is_pinned():
+    assert {label.split(",")[0] for label in EXPECTED} == set(kt.zoo.list_models())
+
+
+def test_the_augmented_loss_has_the_published_temperature():
+    assert summary(kt.losses.AugmentedLoss().get_config()) == {
+        "reduction": "sum_over_batch_size",
+        "scale": "sum_over_steps",
+        "gamma": 0.65,
+        "tau": 20.0,
+        "cross_entropy_weight": 1.0,
+    }
+
+
+@pytest.mark.parametrize("name", [name for name in recipes.list_recipes() if "augmented" in name])
+def test_recipes_of_the_augmented_loss_name_it_and_tied_ones_train_its_target(name):
+    loss = recipes.load_recipe(name).loss
+    assert loss.name == "augmented"
+    assert loss.arguments == {
+        "gamma": 1.25 if "wikitext2" in name else 0.65,
+        "tau": 20.0,
+        "target_gradient": "_tied" in name,
+    }
+    assert loss.create().get_config()["tau"] == 20.0
+
+
+def test_other_recipes_train_with_cross_entropy():
+    others = [name for name in recipes.list_recipes() if "augmented" not in name]
+    assert {recipes.load_recipe(name).loss.name for name in others} == {"cross_entropy"}
+
+
+@pytest.mark.parametrize("name", ["ptb_small", "vd_lstm_small", "nnlm", "dl4mt_small", "skip_gram"])
+def test_precision_reaches_every_layer(name):
+    sizes = {"dl4mt_small": {"source_vocabulary_size": 20, "target_vocabulary_size": 20}}
+    model = kt.zoo.create_model(name, **sizes.get(name, {}), dtype="mixed_bfloat16")
+    layers = [model.embedding, *getattr(model, "hidden_layers", [])]
+    assert {layer.compute_dtype for layer in (model, *layers)} == {"bfloat16"}
