@@ -13,8 +13,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from keras_tying.commands.exit_codes import run_command
 from keras_tying import data
+from keras_tying.commands.exit_codes import run_command
 from keras_tying.tables import load_table
 from keras_tying.training import environment
 from keras_tying.zoo.recipes import load_recipe, recipe_folder

@@ -19,7 +19,6 @@ from keras_tying.zoo.recipes import AlignedData, JointLanguageModelRecipe, Model
 from studies.pages import Section
 from studies.results import read_results, write_results
 
-
 SPLITS = {"train": "train", "valid": "validation", "test": "test"}
 """Splits in the results of a grid, and in the names of metrics."""
 

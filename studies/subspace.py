@@ -6,14 +6,13 @@ from typing import Any
 
 import keras
 import numpy as np
-from keras_tying.training.feeding import feed
-from keras_tying.training.window_batches import WindowBatches
 
 from keras_tying.data import windows
 from keras_tying.losses import AugmentedLoss
 from keras_tying.metrics import subspace_distance
-from keras_tying.models import LanguageModel
-from keras_tying.training.callbacks import CarryState, StopOnNaN
+from keras_tying.tasks.language_model import WindowBatches
+from keras_tying.training import Progress
+from keras_tying.training.callbacks import ResetState, StopOnNaN
 from keras_tying.zoo import recurrent_language_model
 from studies.muon import GramMuon
 

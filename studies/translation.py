@@ -1,6 +1,7 @@
 """The tables of the zoo's page on translation, made from recipes and recorded results."""
 
 from pathlib import Path
+from typing import Any
 
 from keras_tying.zoo.recipes import list_recipes, load_recipe
 from studies.pages import DASH, NOT_MEASURED, between_marks, number, table
@@ -27,7 +28,8 @@ def score_table(folder: Path) -> str:
     recipes = {name: load_recipe(folder / f"{name}.toml") for name in list_recipes("translation", folder)}
 
     def sort_key(name: str) -> tuple[str, str, int]:
-        data, arguments = recipes[name].data, recipes[name].model.arguments
+        data: Any = recipes[name].data
+        arguments = recipes[name].model.arguments
         return data.corpus, data.target_language, TYINGS.index(arguments["tying"])
 
     rows = []

@@ -1,4 +1,4 @@
-"""Commands: `keras-tying lm`, `nmt`, `word2vec`, `nnjm`, `prepare` and `cluster`. The scripts in train/ are the same."""
+"""The commands of `keras-tying`: lm, nmt, word2vec, nnjm, prepare, cluster. The scripts in train/ are the same."""
 
 import os
 import sys

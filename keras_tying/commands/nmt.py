@@ -31,12 +31,12 @@ def main(arguments: Sequence[str]) -> int:
     return train_command(TranslationTask, __doc__, arguments, modes)
 
 
-def _translate(arguments: Namespace, new_task: Callable) -> int:
+def _translate(arguments: Namespace, new_task: Callable[[], TranslationTask]) -> int:
     task, run = open_run(TranslationTask, Run.open(arguments.translate))
-    translate_stream(task, run.load_model(), sys.stdin.buffer, arguments.beam, arguments.attention)
+    translate_stream(task.subwords, run.load_model(), sys.stdin.buffer, arguments.beam, arguments.attention)
     return 0
 
 
-def _overlap(arguments: Namespace, new_task: Callable) -> int:
+def _overlap(arguments: Namespace, new_task: Callable[[], TranslationTask]) -> int:
     print_overlap(new_task(), arguments.record)
     return 0

@@ -1,11 +1,11 @@
 """Tokenizes a text of any size once, into files that training reads from disk.
 
 python train/prepare.py text DIR --corpus ptb                                       a named corpus
-python train/prepare.py text DIR --train-file A B --valid-file V --test-file T      your own UTF-8 text, gzipped or not
-python train/prepare.py text DIR --test-file T                                      one more split with the same vocabulary
+python train/prepare.py text DIR --train-file A B --valid-file V --test-file T      your own UTF-8 text
+python train/prepare.py text DIR --test-file T                                      one more split
 python train/prepare.py pairs DIR --corpus multi30k                                 sentence pairs, to translate
 python train/prepare.py pairs DIR --source A.en B.en --target A.de B.de
-python train/prepare.py check DIR                                                   compares every file with its SHA-256
+python train/prepare.py check DIR                                                   checks every SHA-256
 
 Interrupted at any moment, the same command continues after the last complete file.
 Then: python train/lm.py --prepared DIR
@@ -94,7 +94,8 @@ def prepare_pairs(arguments: argparse.Namespace) -> int:
         pairs = data.side_by_side(arguments.source or [], arguments.target or [])
         corpus = data.parallel_files({"train": pairs})
     else:
-        corpus = data.load_parallel(arguments.corpus, *arguments.languages, arguments.data_dir)
+        source, target = arguments.languages
+        corpus = data.load_parallel(arguments.corpus, source, target, arguments.data_dir)
     with Progress() as progress:
         data.prepare_pairs(
             arguments.folder,

@@ -3,9 +3,9 @@
 import argparse
 import json
 import tomllib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, TypeVar, get_args
 
 import keras
 
@@ -17,18 +17,20 @@ from keras_tying.training.runs import Run, RunSettings
 from keras_tying.training.task import Task
 from keras_tying.zoo.recipes import Precision, Recipe, load_recipe, record_measured
 
+TaskT = TypeVar("TaskT", bound=Task)
+
 NOT_REPRODUCED = {
     *("run", "resume", "evaluate", "restartable", "record", "checkpoint_minutes"),
     *("strategy", "replicas", "wait_minutes", "data_dir", "recipe", "seed"),
 }
 """Arguments that a reproducing command leaves out, or names at a fixed place."""
 
-Mode = Callable[[argparse.Namespace, Callable[[], Task]], int]
+Mode = Callable[[argparse.Namespace, Callable[[], Any]], int]
 """A mode of one command: takes the arguments and a function that makes a task from them; returns the exit code."""
 
 
 def train_command(
-    task_class: type[Task], usage: str, argv: Sequence[str], modes: dict[str, tuple[str, Mode]] | None = None
+    task_class: type[Task], usage: str, argv: Sequence[str], modes: Mapping[str, tuple[str, Mode]] | None = None
 ) -> int:
     """Trains, resumes or evaluates runs of one task.
 
@@ -50,7 +52,7 @@ def train_command(
     )
 
 
-def make_parser(task_class: type[Task], usage: str, modes: dict[str, tuple[str, Mode]]) -> argparse.ArgumentParser:
+def make_parser(task_class: type[Task], usage: str, modes: Mapping[str, tuple[str, Mode]]) -> argparse.ArgumentParser:
     """The parser of a training command. All commands share its arguments but those of the task."""
     parser = argparse.ArgumentParser(
         prog=task_class.script, description=usage, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -81,9 +83,9 @@ def make_parser(task_class: type[Task], usage: str, modes: dict[str, tuple[str, 
     run.add_argument("--checkpoint-minutes", type=float, default=5.0, help="time between checkpoints; default: 5")
     run.add_argument("--restartable", action="store_true", help="continue the run if its folder exists")
     run.add_argument("--record", action="store_true", help="write the results into the recipe")
-    text = parser.add_argument_group("text and model")
-    text.add_argument("--data-dir", type=Path, metavar="DIR", help="folder of the corpus, instead of a download")
-    task_class.add_arguments(text)  # type: ignore[arg-type]  # a group takes arguments as a parser does
+    material = parser.add_argument_group("text and model")
+    material.add_argument("--data-dir", type=Path, metavar="DIR", help="folder of the corpus, instead of a download")
+    task_class.add_arguments(material)  # type: ignore[arg-type]  # a group takes arguments as a parser does
     place = parser.add_argument_group("distribution, see docs/distributed.md")
     place.add_argument("--strategy", choices=STRATEGIES, default="auto", help="default: %(default)s")
     place.add_argument("--replicas", type=int, help="mirrored: number of GPUs, or of parts of the processor")
@@ -95,7 +97,7 @@ def _work(
     task_class: type[Task],
     parser: argparse.ArgumentParser,
     arguments: argparse.Namespace,
-    modes: dict[str, tuple[str, Mode]],
+    modes: Mapping[str, tuple[str, Mode]],
 ) -> int:
     def new_task(recipe: str, files: dict[str, list[list[Path]]] | None) -> Task:
         return task_class(_new_settings(task_class, parser, arguments, recipe, files))
@@ -128,7 +130,9 @@ def _open_runs(
     folders = run_folders(arguments)
 
     def make_or_open() -> list[tuple[Task, Run]]:
-        existing = [folder for folder in folders.values() if arguments.restartable and Run(folder).config.is_file()]
+        existing = [
+            folder for folder in folders.values() if arguments.restartable and Run(folder).config.is_file()
+        ]
         files = None
         if len(existing) < len(folders):
             for folder in folders.values():
@@ -155,7 +159,7 @@ def run_folders(arguments: argparse.Namespace) -> dict[str, Path]:
     return {recipe: (arguments.run or Path("runs")) / Path(recipe).stem for recipe in arguments.recipe}
 
 
-def open_run(task_class: type[Task], run: Run) -> tuple[Task, Run]:
+def open_run(task_class: type[TaskT], run: Run) -> tuple[TaskT, Run]:
     """The task of an existing run, with its vocabularies.
 
     Raises:
@@ -192,17 +196,18 @@ def _new_settings(
     def resolved(path: Path | None) -> str | None:
         return None if path is None else str(path.resolve())
 
-    values = {
+    values: dict[str, Any] = {
         "recipe": changed_recipe(recipe, changes).model_dump(exclude_none=True),
         "recipe_name": recipe_name,
         "seed": arguments.seed,
         "precision": arguments.precision,
         "command": reproducing_command(task_class, parser, arguments, recipe_name),
         "data_dir": resolved(arguments.data_dir),
-        "files": files and {s: [[str(p.resolve()) for p in group] for group in groups] for s, groups in files.items()},
-        "prepared": resolved(getattr(arguments, "prepared", None)),
+        "files": files
+        and {split: [[str(resolved(path)) for path in group] for group in groups] for split, groups in files.items()},
+        "prepared": resolved(getattr(arguments, "prepared", None)),  # not every task takes them
         "subwords": resolved(getattr(arguments, "subwords", None)),
-        "initial_vectors": {n: str(path.resolve()) for n, path in task_class.initial_vectors(arguments).items()},
+        "initial_vectors": {name: resolved(path) for name, path in task_class.initial_vectors(arguments).items()},
     }
     return validate_table(RunSettings, values, "command line")
 

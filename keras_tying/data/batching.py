@@ -91,8 +91,9 @@ def windows(
     cut = Windows(ids, batch_size, sequence_length)
     if cut.batches < 1:
         raise ValueError(
-            f"A text needs at least {batch_size * (sequence_length + 1):,} tokens for {batch_size} rows of windows of "
-            f"{sequence_length} words. Received: {len(ids):,} tokens. Use more text, a smaller batch or a shorter window."
+            f"A text needs at least {batch_size * (sequence_length + 1):,} tokens for {batch_size} rows with windows "
+            f"of {sequence_length} words. Received: {len(ids):,} tokens. Use more text, a smaller batch or a "
+            "shorter window."
         )
     return cut
 

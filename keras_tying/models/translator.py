@@ -16,7 +16,6 @@ from keras_tying.models.sampling import check_options
 from keras_tying.models.serialization import layer_config
 
 
-
 class Encoded(NamedTuple):
     """Source sentences as the decoder sees them: its `Memory`, and its state before the first word `[B, H]`."""
 

@@ -2,6 +2,7 @@
 
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import keras
@@ -28,7 +29,7 @@ class JointLanguageModelTask(Task):
     name = "joint_language_model"
     script = "train/nnjm.py"
     default_recipes = ("nnlm", "nnjm", "nnjm_global")
-    vocabulary_kinds = {"source_vocabulary.txt": Vocabulary, "vocabulary.txt": Vocabulary}
+    vocabulary_kinds = MappingProxyType({"source_vocabulary.txt": Vocabulary, "vocabulary.txt": Vocabulary})
     best_metric = "val_perplexity"
     unit = "samples"
 
@@ -255,7 +256,8 @@ def bitexts(files: dict[str, list[str]], data: AlignedData) -> dict[str, Bitext]
     """
     return {
         split: Bitext(
-            *map(Path, paths[:2]),
+            Path(paths[0]),
+            Path(paths[1]),
             Path(paths[2]) if len(paths) > 2 else None,
             data.tokenization,
             data.sentences if split == "train" else None,
@@ -270,7 +272,7 @@ def align_files(files: dict[str, list[str]], tokenization: str, folder: Path) ->
     Raises:
         ModuleNotFoundError: If the aligner is not installed.
     """
-    whole = bitexts(files, AlignedData(tokenization=tokenization))
+    whole = bitexts(files, AlignedData(tokenization=tokenization))  # type: ignore[arg-type]  # checked there
     aligned = align(list(whole.values()), folder)
     return {
         split: [*paths[:2], str(text.alignment)] for (split, paths), text in zip(files.items(), aligned, strict=True)

@@ -3,6 +3,7 @@
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import keras
@@ -27,7 +28,7 @@ class LanguageModelTask(Task):
     name = "language_model"
     script = "train/lm.py"
     default_recipes = ("embedded_small_tied",)
-    vocabulary_kinds = {"vocabulary.txt": Vocabulary}
+    vocabulary_kinds = MappingProxyType({"vocabulary.txt": Vocabulary})
 
     ids: dict[str, np.ndarray | PreparedText]
     """Word ids of each split."""

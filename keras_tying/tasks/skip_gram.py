@@ -2,6 +2,7 @@
 
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import keras
@@ -40,7 +41,7 @@ class SkipGramTask(Task):
     name = "skip_gram"
     script = "train/word2vec.py"
     default_recipes = ("word2vec",)
-    vocabulary_kinds = {"vocabulary.txt": Vocabulary}
+    vocabulary_kinds = MappingProxyType({"vocabulary.txt": Vocabulary})
 
     ids: np.ndarray | PreparedText
     """Word ids of the training text, on disk."""

@@ -63,10 +63,10 @@ def open_corpus(settings: RunSettings) -> Corpus | PreparedCorpus:
     """
     if settings.prepared:
         return PreparedCorpus(settings.prepared)
-    tokenization = settings.recipe.data.tokenization
+    data: Any = settings.recipe.data
     if settings.files:
         splits = {split: [Path(path) for (path,) in groups] for split, groups in settings.files.items()}
         corpus = Corpus("files", splits)
     else:
-        corpus = load_corpus(settings.recipe.data.corpus, settings.data_dir)
-    return dataclasses.replace(corpus, tokenization=tokenization or corpus.tokenization)
+        corpus = load_corpus(data.corpus, settings.data_dir)
+    return dataclasses.replace(corpus, tokenization=data.tokenization or corpus.tokenization)

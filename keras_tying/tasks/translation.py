@@ -5,6 +5,7 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import keras
@@ -51,8 +52,8 @@ class TranslationTask(Task):
     name = "translation"
     script = "train/nmt.py"
     default_recipes = ("embedded_en_de",)
-    vocabulary_kinds = {"subwords.model": Subwords}
-    default_loss_arguments = {"scale": "mean"}
+    vocabulary_kinds = MappingProxyType({"subwords.model": Subwords})
+    default_loss_arguments = MappingProxyType({"scale": "mean"})
     best_metric = "val_bleu"
 
     pairs: dict[str, SentencePairs]
@@ -295,11 +296,11 @@ def translate_sentences(
     return translations
 
 
-def translate_stream(task: TranslationTask, model: keras.Model, stream: BinaryIO, beam: int, plot: Path | None) -> None:
+def translate_stream(subwords: Subwords, model: keras.Model, stream: BinaryIO, beam: int, plot: Path | None) -> None:
     """Translates lines of UTF-8 text and prints the translations.
 
     Args:
-        task: With the subwords of the model.
+        subwords: Subwords of the model.
         model: A trained `Translator`.
         stream: The text.
         beam: Beam size.
@@ -309,10 +310,10 @@ def translate_stream(task: TranslationTask, model: keras.Model, stream: BinaryIO
         ValueError: If a line is not UTF-8; names its number.
     """
     for sentences in _chunks(stream):
-        translations = translate_sentences(model, task.subwords, sentences, beam)
+        translations = translate_sentences(model, subwords, sentences, beam)
         print(*translations, sep="\n", flush=True)
         if plot is not None:
-            attention_plot(model, task.subwords, sentences[0], translations[0]).savefig(plot, dpi=150)
+            attention_plot(model, subwords, sentences[0], translations[0]).savefig(plot, dpi=150)
             plot = None
 
 

@@ -95,7 +95,7 @@ def fit(task: Task, model: keras.Model, run: Run, is_chief: bool = True, checkpo
     model.compile(
         make_optimizer(optimisation, optimisation.epochs * batches.total),
         task.loss(),
-        steps_per_execution=STEPS_PER_EXECUTION if batches.one_shape or backend.ANY_SHAPE else 1,
+        steps_per_execution=steps_per_execution(batches),
     )
     progress = Progress()
     checkpoints = SaveCheckpoints(CheckpointStore(run.checkpoints), checkpoint_minutes, batches.total, progress)
@@ -111,6 +111,11 @@ def fit(task: Task, model: keras.Model, run: Run, is_chief: bool = True, checkpo
     if best is not None:
         best.restore(model)
     return progress
+
+
+def steps_per_execution(batches: EpochBatches) -> int:
+    """Training steps per call, which a backend can compile into one if all batches have shapes that it allows."""
+    return STEPS_PER_EXECUTION if backend.COMPILES_STEPS and (batches.one_shape or backend.ANY_SHAPE) else 1
 
 
 def _before_logs(task: Task, model: keras.Model, progress: Progress) -> list[keras.callbacks.Callback]:
@@ -152,7 +157,7 @@ def finish(task: Task, model: keras.Model, run: Run, progress: Progress, distrib
     """Saves and exports a trained model, measures it and prints where everything is."""
     model.save(run.model)
     places = {"SavedModel": str(run.saved_model), "TensorBoard": f"tensorboard --logdir {run.tensorboard}"}
-    if backend.NAME == "tensorflow":
+    if backend.WRITES_SAVED_MODELS:
         task.export(model, run.saved_model)
     else:
         places["SavedModel"] = "not written: it needs KERAS_BACKEND=tensorflow"

@@ -4,6 +4,7 @@ from abc import ABC, abstractmethod
 from argparse import ArgumentParser, Namespace
 from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import keras
@@ -42,9 +43,9 @@ class Task(ABC):
     """The script that trains it, for example `"train/lm.py"`."""
     default_recipes: ClassVar[tuple[str, ...]]
     """What the command trains without `--recipe`."""
-    vocabulary_kinds: ClassVar[Mapping[str, type]]
+    vocabulary_kinds: ClassVar[Mapping[str, type[Any]]]
     """Class of each vocabulary, by file name."""
-    default_loss_arguments: ClassVar[Mapping[str, Any]] = {}
+    default_loss_arguments: ClassVar[Mapping[str, Any]] = MappingProxyType({})
     """Arguments of the loss where the recipe gives none."""
     best_metric: ClassVar[str | None] = None
     """Validation metric whose best epoch is kept: `"val_perplexity"` or `"val_bleu"`. `None` keeps the last epoch."""
@@ -77,8 +78,9 @@ class Task(ABC):
         return {}
 
     @classmethod
-    def complete(cls, tasks: list[Any], folder: Path) -> None:  # noqa: B027  # most tasks have nothing to complete
-        """Makes what is missing of the text of new runs, beside the folder of the first of them."""
+    def complete(cls, tasks: list[Any], folder: Path) -> None:
+        """Makes what is missing of the text of new runs, beside the folder of the first of them. Default: nothing."""
+        return None
 
     @abstractmethod
     def learn_vocabularies(self) -> dict[str, Any]:

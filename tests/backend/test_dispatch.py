@@ -12,7 +12,8 @@ import tensorflow as tf
 
 import keras_tying as kt
 from keras_tying import backend, training
-from keras_tying.backend.tensorflow import feeding, scan
+from keras_tying.backend.tensorflow import batches as fast_batches
+from keras_tying.backend.tensorflow import scan
 from keras_tying.backend.tensorflow import linear_cross_entropy as chunks
 from keras_tying.layers import conditional_gru, gru, lookup, lstm, recurrent_highway
 from keras_tying.losses.linear_cross_entropy import (
@@ -241,11 +242,11 @@ def trained_weights(function, rng, monkeypatch):
     return [*history.values(), *model.evaluate(x, y, verbose=0), *model.get_weights()]
 
 
-@case(training.feed)
+@case(feed)
 def batches_of_an_epoch(function, rng, monkeypatch):
-    monkeypatch.setattr(feeding, "BATCHES_PER_BLOCK", 2)
+    monkeypatch.setattr(fast_batches, "BATCHES_PER_BLOCK", 2)
     cut = kt.data.windows(np.arange(61, dtype=np.int32), 4, 3)
-    batches = training.WindowBatches(cut)
+    batches = WindowBatches(cut)
     fed = function(kt.models.SkipGram(3, 2), batches)["x"]
     return [fed[i] for i in range(len(fed))] if fed is batches else list(fed)
 

@@ -1,7 +1,6 @@
 """The command line, as a user meets it."""
 
 import json
-import re
 
 import pytest
 

@@ -41,7 +41,9 @@ def test_evaluate_prints_each_split_beside_its_own_perplexity(swapped):
     printed = harness.succeed("train/nnjm.py", "--evaluate", swapped["ab"].folder)
     figures = {split: float(figure) for split, figure in re.findall(r"(valid|test) +perplexity +([\d.]+)", printed)}
     results = swapped["ab"].results
-    assert figures == pytest.approx({split: results[f"{name}_perplexity"] for split, name in (("valid", "validation"), ("test", "test"))}, abs=0.006)
+    assert figures == pytest.approx(
+        {split: results[f"{name}_perplexity"] for split, name in (("valid", "validation"), ("test", "test"))}, abs=0.006
+    )
     assert abs(figures["valid"] - figures["test"]) > 0.1
 
 

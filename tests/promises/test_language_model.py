@@ -105,10 +105,11 @@ def test_every_epoch_starts_from_an_empty_state(tmp_path, files):
 
 def test_state_is_carried_from_window_to_window(tmp_path, files):
     """Without it a word's perplexity would depend on where windows end: 20 of 10 words, or 40 of 5, are as good."""
-    perplexities = [
-        train_lm(tmp_path / str(steps), recipe(sequence_length=steps, learning_rate=NO_RATE), files).results["train_perplexity"]
-        for steps in (5, 10)
+    runs = [
+        train_lm(tmp_path / str(length), recipe(sequence_length=length, learning_rate=NO_RATE), files)
+        for length in (5, 10)
     ]
+    perplexities = [run.results["train_perplexity"] for run in runs]
     assert perplexities[0] == pytest.approx(perplexities[1], rel=1e-6)
 
 

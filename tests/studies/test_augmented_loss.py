@@ -3,7 +3,7 @@ import shutil
 
 import pytest
 
-from keras_tying.zoo.recipes import load_recipe
+from keras_tying.zoo.recipes import load_recipe, recipe_folder
 from studies import augmented_loss
 from studies.augmented_loss import augmentation_page
 

@@ -3,23 +3,23 @@ import shutil
 
 import pytest
 
-from studies.results import ZOO
+from keras_tying.zoo.recipes import recipe_folder
 from studies.translation import with_results
 
-MEASURED = {"parameters": 1_234_567, "valid_bleu": 40.126, "test_bleu": 38.5, "test_chrf": 60.0}
+MEASURED = {"parameters": 1_234_567, "validation_bleu": 40.126, "test_bleu": 38.5, "test_chrf": 60.0}
 
 
 @pytest.fixture
 def folder(tmp_path):
     """The zoo's translation recipes and page, without results."""
-    for path in (ZOO / "translation").glob("*.*"):
+    for path in [recipe_folder() / "translation.md", *recipe_folder().glob("*.toml")]:
         shutil.copy(path, tmp_path)
     (tmp_path / "results").mkdir()
     return tmp_path
 
 
 def made(folder):
-    return with_results((folder / "README.md").read_text(), folder)
+    return with_results((folder / "translation.md").read_text(), folder)
 
 
 def row(folder, name):

@@ -1,8 +1,13 @@
+import json
+import shutil
+
 import pytest
-from keras_tying.training.translation_recipes import load_translation_recipe
+import tomlkit
 
 from keras_tying import zoo
-from keras_tying.tables import dump_table, load_table, parse_table
+from keras_tying.commands.train import changed_recipe
+from keras_tying.tables import dump_table, load_table
+from keras_tying.training import RunSettings
 from keras_tying.zoo import recipes
 from keras_tying.zoo.registry import create_model
 
@@ -17,8 +22,8 @@ def test_unknown_model_names_the_known_ones():
         create_model("ptb_tiny")
 
 
-@pytest.mark.parametrize("name", recipes.list_recipes())
-def test_every_recipe_names_a_model_that_builds(name):
+@pytest.mark.parametrize("name", recipes.list_recipes("language_model"))
+def test_every_recipe_of_a_language_model_has_the_published_and_measured_parameters(name):
     recipe = recipes.load_recipe(name)
     size = recipe.data.vocabulary_size or 50
     model = create_model(recipe.model.name, vocabulary_size=size, **recipe.model.arguments)
@@ -31,46 +36,72 @@ def test_every_recipe_names_a_model_that_builds(name):
         assert recipe.measured.parameters == model.count_params()
 
 
+@pytest.mark.parametrize("name", [name for name in recipes.list_recipes() if recipes.load_recipe(name).measured])
+def test_measured_metrics_are_those_of_the_results(name):
+    measured = recipes.load_recipe(name).measured.model_dump(exclude_none=True)
+    results = json.loads((recipes.recipe_folder() / "results" / f"{name}.json").read_text())
+    assert measured == {"precision": "float32", **{key: results[key] for key in measured if key in results}}
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("[model]\nname = 3", r"model.name: Input should be a valid string. Received: 3"),
+        ("[model]\nname = 3", r"my.toml: model.name: Input should be a valid string. Received: 3"),
         ("[model]\nname = 'a'\n[data]\nsise = 1", r"data.sise: Extra inputs are not permitted"),
         ("[model]\nname = 'a'\n[optimisation]\nepochs = 1.5", r"optimisation.epochs: Input should be a valid integer"),
         ("[model]\nname = 'a'\n[optimisation]\ndecay = 0.0", r"optimisation.decay: .*greater than 0. Received: 0.0"),
+        ("[model]\nname = 'a'\n[optimisation]\nbatch_tokens = 9", r"optimisation.batch_tokens: Extra inputs"),
+        ("[model]\nname = 'a'\n[loss]\nname = 'b'", r"loss.name: Input should be 'cross_entropy', 'augmented' or"),
+        ("task = 'cooking'", r"task must be one of \['language_model', .*Received: 'cooking'"),
         ("", "model: Field required"),
         ("[model", "my.toml is not TOML"),
     ],
 )
 def test_recipe_errors_name_file_key_and_value(text, message):
     with pytest.raises(ValueError, match=message):
-        parse_table(recipes.Recipe, text, "my.toml")
+        recipes.parse_recipe(text, "my.toml")
 
 
-def test_a_run_of_changed_settings_is_not_recorded():
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A folder with one recipe of the zoo, in which results are recorded."""
+    for name in ("ptb_small_tied", "multi30k_en_de_three_way"):
+        shutil.copy(recipes.recipe_folder() / f"{name}.toml", tmp_path)
+    monkeypatch.setattr(recipes, "recipe_folder", lambda: tmp_path)
+    return tmp_path
+
+
+def test_a_run_of_changed_settings_is_not_recorded(folder):
     recipe = recipes.load_recipe("ptb_small_tied")
-    changed = recipe.model_copy(update={"optimisation": recipe.optimisation.model_copy(update={"epochs": 1})})
-    settings = recipes.RunSettings(
-        recipe_name="ptb_small_tied", seed=1, command="", vocabulary_sha256="", recipe=changed
-    )
     with pytest.raises(ValueError, match=r"differ from the recipe 'ptb_small_tied'"):
-        recipes.record_measured(settings, {})
+        recipes.record_measured("ptb_small_tied", changed_recipe(recipe, {"optimisation.epochs": 1}), {})
 
 
-@pytest.mark.parametrize("load", [recipes.load_recipe, load_translation_recipe])
-def test_words_about_a_recipe_may_change_after_its_run(load):
-    recipe = load("ptb_small_tied" if load is recipes.load_recipe else "embedded_en_de")
-    recipes.check_unchanged("any", recipe, recipe.model_copy(update={"notes": "other words"}))
+@pytest.mark.parametrize("name", ["ptb_small_tied", "multi30k_en_de_three_way"])
+def test_words_about_a_recipe_may_change_after_its_run(folder, name):
+    recipe = recipes.load_recipe(name)
+    measured = {"parameters": 7, "seed": 3, "epochs": 2, "wall_time_seconds": 1.5, "device": "a", "command": "c"}
+    results = {**measured, "test_bleu": 30.0, "versions": {"keras": "3"}, "history": [1]}
+    recipes.record_measured(name, recipe.model_copy(update={"notes": "other words"}), results)
+    recorded = tomlkit.parse((folder / f"{name}.toml").read_text())["measured"].unwrap()
+    assert recorded == {"precision": "float32", **{k: v for k, v in results.items() if k != "history"}}
+    assert json.loads((folder / "results" / f"{name}.json").read_text()) == results
 
 
-def test_run_settings_survive_their_file(tmp_path):
-    settings = recipes.RunSettings(
-        recipe_name="ptb_small_tied",
-        seed=1,
-        command="python",
-        vocabulary_sha256="0",
-        recipe=recipes.load_recipe("ptb_small_tied"),
-    )
+@pytest.mark.parametrize("name", ["ptb_small_tied", "embedded_en_de", "nnjm", "word2vec"])
+def test_run_settings_of_every_task_survive_their_file(tmp_path, name):
+    recipe = recipes.load_recipe(name)
+    settings = RunSettings(recipe_name=name, seed=1, command="python", fingerprints={"a.txt": "0"}, recipe=recipe)
     path = tmp_path / "config.toml"
     path.write_text(dump_table(settings))
-    assert load_table(recipes.RunSettings, path) == settings
+    assert load_table(RunSettings, path) == settings
+
+
+def test_settings_are_changed_by_their_keys():
+    recipe = recipes.load_recipe("ptb_small_tied")
+    changed = changed_recipe(recipe, {"model.num_layers": 1, "optimisation.learning_rate": 0.5, "loss.tau": 3.0})
+    assert changed.model.arguments == {"tied": True, "num_layers": 1}
+    assert changed.optimisation.learning_rate == 0.5
+    assert changed.loss.arguments == {"tau": 3.0}
+    with pytest.raises(ValueError, match=r"data.size: Extra inputs are not permitted. Received: 3"):
+        changed_recipe(recipe, {"data.size": 3})

@@ -87,7 +87,7 @@ class PreparedCorpus:
         self.folder = Path(folder)
         preparation = description_of(self.folder, "text")
         self.name = preparation.corpus
-        self.tokenization = preparation.tokenization
+        self.tokenization = preparation.tokenization or "spaces"
         path = self.folder / VOCABULARY
         self._vocabulary = Vocabulary.load(path)
         what = "vocabulary the text was prepared with"
