@@ -130,9 +130,7 @@ def _open_runs(
     folders = run_folders(arguments)
 
     def make_or_open() -> list[tuple[Task, Run]]:
-        existing = [
-            folder for folder in folders.values() if arguments.restartable and Run(folder).config.is_file()
-        ]
+        existing = [folder for folder in folders.values() if arguments.restartable and Run(folder).config.is_file()]
         files = None
         if len(existing) < len(folders):
             for folder in folders.values():

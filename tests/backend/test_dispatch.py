@@ -11,10 +11,10 @@ import pytest
 import tensorflow as tf
 
 import keras_tying as kt
-from keras_tying import backend, training
+from keras_tying import backend
 from keras_tying.backend.tensorflow import batches as fast_batches
-from keras_tying.backend.tensorflow import scan
 from keras_tying.backend.tensorflow import linear_cross_entropy as chunks
+from keras_tying.backend.tensorflow import scan
 from keras_tying.layers import conditional_gru, gru, lookup, lstm, recurrent_highway
 from keras_tying.losses.linear_cross_entropy import (
     OutputProjection,
@@ -22,8 +22,11 @@ from keras_tying.losses.linear_cross_entropy import (
     linear_cross_entropy,
     linear_token_losses,
 )
-from keras_tying.models import beam_search, skip_gram, translating
+from keras_tying.models import beam_search, skip_gram
 from keras_tying.models.replicated import ReplicatedModel
+from keras_tying.models.translator import word_limits
+from keras_tying.tasks.language_model import WindowBatches
+from keras_tying.training.batches import feed
 
 LIBRARY = Path(kt.__file__).parent
 for module in pkgutil.walk_packages([str(LIBRARY)], "keras_tying."):
@@ -184,7 +187,7 @@ def translator(rng, size=4, **arguments):
 def translations(function, rng, monkeypatch, beam_size, drawn=False, dtype=None):
     model, source = translator(rng, dtype=dtype), rng.integers(0, 4, (5, 6)).astype("int32")
     source[1, 3:] = source[3, 1:] = -1
-    limits = translating.word_limits(source)
+    limits = word_limits(source)
     uniform = rng.random((5, beam_size, limits.max()), np.float32)
     draw = beam_search.Draw(uniform, np.float32(1), np.int32(4), np.float32(1)) if drawn else None
     words, scores = function(model, source, limits, beam_size, 1.0, 1, draw)
@@ -201,7 +204,7 @@ def words_of_a_step(function, rng, monkeypatch, size):
 @case(skip_gram.train_step, **{"plain SGD": {"optimizer": "sgd"}, "Adam": {"optimizer": "adam"}})
 def skip_gram_weights(function, rng, monkeypatch, optimizer):
     monkeypatch.setattr(skip_gram, "train_step", function)
-    model = kt.models.SkipGram(11, 6, tied=True)
+    model = kt.zoo.skip_gram(11, 6, tied=True)
     model.set_weights([rng.normal(size=w.shape) for w in model.get_weights()])
     model.compile(keras.optimizers.get({"class_name": optimizer, "config": {"learning_rate": 0.01}}))
     batch = {"centres": (6, 4), "contexts": (6, 8), "negatives": (6, 7)}
@@ -247,7 +250,7 @@ def batches_of_an_epoch(function, rng, monkeypatch):
     monkeypatch.setattr(fast_batches, "BATCHES_PER_BLOCK", 2)
     cut = kt.data.windows(np.arange(61, dtype=np.int32), 4, 3)
     batches = WindowBatches(cut)
-    fed = function(kt.models.SkipGram(3, 2), batches)["x"]
+    fed = function(kt.zoo.skip_gram(3, 2), batches)["x"]
     return [fed[i] for i in range(len(fed))] if fed is batches else list(fed)
 
 
@@ -270,7 +273,7 @@ def seeds(function, rng, monkeypatch):
 @case(backend.replicas.is_chief)
 @case(backend.replicas.scope_of)
 def of_a_model(function, rng, monkeypatch):
-    found = function(kt.models.SkipGram(3, 2))
+    found = function(kt.zoo.skip_gram(3, 2))
     return 0 if hasattr(found, "__enter__") else found
 
 
@@ -282,7 +285,7 @@ def in_a_step(function, rng, monkeypatch):
 @case(backend.replicas.sum_over_workers)
 @case(backend.replicas.part_of)
 def numbers_of_one_replica(function, rng, monkeypatch):
-    model = kt.models.SkipGram(3, 2)
+    model = kt.zoo.skip_gram(3, 2)
     return function(model, [3.0, 4.0]) if function.__name__ == "sum_over_workers" else function(model, 8)
 
 
@@ -293,7 +296,7 @@ def sums(function, rng, monkeypatch):
 
 @case(backend.replicas.rows_of_all)
 def rows_read(function, rng, monkeypatch):
-    model = kt.models.LanguageModel(5, 3)
+    model = kt.zoo.recurrent_language_model(5, 3)
     model.carry_state(2)
     variable = model.carried.variables[0]
     variable.assign(rng.normal(size=(2, 3)))
@@ -302,7 +305,7 @@ def rows_read(function, rng, monkeypatch):
 
 @case(backend.replicas.set_rows_of_all)
 def rows_written(function, rng, monkeypatch):
-    model = kt.models.LanguageModel(5, 3)
+    model = kt.zoo.recurrent_language_model(5, 3)
     model.carry_state(2)
     variable = model.carried.variables[0]
     function(model, [(variable, rng.normal(size=(2, 3)).astype("float32"))])

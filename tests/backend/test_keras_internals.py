@@ -51,7 +51,7 @@ def test_keras_calls_the_methods_that_are_overridden(calling, called):
 
 
 def test_keras_has_the_attributes_that_are_read():
-    model = kt.models.SkipGram(3, 2)
+    model = kt.zoo.skip_gram(3, 2)
     model.compile("sgd", metrics=["mae"])
     assert isinstance(model._compile_metrics, keras.metrics.Metric)
     model.optimizer.build(model.trainable_variables)
