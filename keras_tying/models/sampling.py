@@ -84,9 +84,8 @@ def _scores_by_state(model, words, states, place, *options):
 
 
 def _scores_of_whole_text(model, words, text, place, *options):
-    """Scores `[B, V]` of the word at `place`; and the text `[B, L]` with `words` before that place."""
-    length = words.shape[1]
-    text = ops.slice_update(text, (0, place - length), words)
+    """Scores `[B, V]` of the word at `place`; and the text `[B, L]` with the last of `words` before that place."""
+    text = ops.where(ops.arange(ops.shape(text)[1]) == place - 1, words[:, -1:], text)
     hidden, _ = model.hidden_states(text, training=False)  # what stands behind `place` does not reach it
     return candidate_scores(model.scores(ops.take(hidden, place - 1, axis=1)), *options), text
 

@@ -1,5 +1,6 @@
 import json
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -7,6 +8,8 @@ import tensorflow as tf
 from keras_tying import zoo
 from keras_tying.data import tokenize
 from keras_tying.export import export_language_model
+from keras_tying.layers import TiedEmbedding
+from keras_tying.models import LanguageModel
 
 SENTENCES = ["The yield statement is used", "", "an object's qwertyuiop!", "Ünïcode"]
 
@@ -38,9 +41,13 @@ print(json.dumps({
 """
 
 
-@pytest.fixture(scope="module")
-def model(vocabulary):
-    return zoo.ptb_small(vocabulary_size=len(vocabulary), projection=True)
+@pytest.fixture(scope="module", params=["recurrent", "convolution"])
+def model(request, vocabulary):
+    if request.param == "recurrent":
+        return zoo.ptb_small(vocabulary_size=len(vocabulary), projection=True)
+    keras.utils.set_random_seed(7)
+    embedding = TiedEmbedding(len(vocabulary), 16, embeddings_initializer="random_normal")
+    return LanguageModel(embedding, [keras.layers.Conv1D(16, 3, padding="causal", activation="tanh")])
 
 
 @pytest.fixture(scope="module")
