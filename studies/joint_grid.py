@@ -60,7 +60,7 @@ class Grid(Table):
     groups: list[str]
     """Names of groups, or `"sweeps"`, in the order of training."""
     data: AlignedData
-    optimisation: SampleOptimisation
+    optimisation: SampleOptimisation = SampleOptimisation()
     files: dict[str, list[str]]
     """Source, target and links of each split, relative to the data folder; splits without links are aligned."""
 
@@ -194,7 +194,7 @@ def train_grid(
     }
     for cell_name, cell, seed in todo:
         print(f"{name}: {cell_name}, seed {seed}", flush=True)
-        task = _task(grid, cell, seed, samples, words)
+        task = make_task(grid, cell, seed, samples, words)
         model = _build(task, study, cell, runs)
         measured = _train(task, model, model_file(runs, cell_name, seed))
         entry = cells.setdefault(cell_name, {"model": cell.model, "arguments": cell.arguments, "runs": {}})
@@ -213,7 +213,7 @@ def _files(grid: Grid, data_dir: Path, alignment: Path) -> dict[str, list[str]]:
     return {split: [*each[:2], str(kept[split])] for split, each in files.items()}
 
 
-def _task(
+def make_task(
     grid: Grid, cell: Cell, seed: int, samples: dict[str, JointSamples], words: tuple[Vocabulary, Vocabulary]
 ) -> JointLanguageModelTask:
     """The task that trains a cell."""

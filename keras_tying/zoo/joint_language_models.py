@@ -5,7 +5,7 @@ import keras
 from keras_tying.layers import SectionMeans, TiedEmbedding
 from keras_tying.models import JointLanguageModel
 from keras_tying.zoo.initial_weights import uniform
-from keras_tying.zoo.registry import create_model, register
+from keras_tying.zoo.registry import register
 
 ACTIVATIONS = ("tanh", "relu", "leaky_relu")
 
@@ -161,28 +161,3 @@ def _zhang_qi(
     return JointLanguageModel(
         target, hidden_layers, order, source, window, global_context, sentence_length, output, **kwargs
     )
-
-
-def create_joint_model(name, target_vocabulary_size, source_vocabulary_size, sentence_length, **arguments):
-    """Builds any of the three for one text: each takes the sizes it has a use for.
-
-    Args:
-        name: `"nnlm"`, `"nnjm"` or `"nnjm_global"`.
-        target_vocabulary_size: Integer, target word types.
-        source_vocabulary_size: Integer, source word types.
-        sentence_length: Integer, source words the global context sees at most.
-        **arguments: Further arguments of the function of that name.
-
-    Returns:
-        A built `JointLanguageModel`.
-
-    Example:
-
-    >>> create_joint_model("nnlm", 50, 40, 10).source_vocabulary_size
-    0
-    """
-    if name != "nnlm":
-        arguments["source_vocabulary_size"] = source_vocabulary_size
-    if name == "nnjm_global":
-        arguments["sentence_length"] = sentence_length
-    return create_model(name, target_vocabulary_size=target_vocabulary_size, **arguments)

@@ -1,6 +1,6 @@
 """Trains small models of each kind on real text under a strategy and prints what came out: run by test_distribution.py.
 
-python tests/training/replicated.py FOLDER STRATEGY[,STRATEGY] MODEL ...
+python tests/distribution/replicated.py FOLDER STRATEGY[,STRATEGY] MODEL ...
 """
 
 import json
@@ -9,15 +9,14 @@ from pathlib import Path
 
 import keras
 import numpy as np
-from keras_tying.training.feeding import feed
-from keras_tying.training.joint_batches import JointBatches
-from keras_tying.training.translation_batches import TranslationBatches
-from keras_tying.training.window_batches import WindowBatches
 
 from keras_tying import data, training, zoo
 from keras_tying.data import JointSamples, PairBatches, SentencePairs, SkipGramBatches, Subwords, word_counts
 from keras_tying.losses import SequenceCrossEntropy
 from keras_tying.optimizers import ClippedSGD
+from keras_tying.tasks.joint_language_model import JointBatches
+from keras_tying.tasks.language_model import WindowBatches
+from keras_tying.tasks.translation import TranslationBatches
 from keras_tying.training.checkpoints import read_variables
 
 BATCH, STEPS, EPOCHS = 8, 10, 2
@@ -35,7 +34,7 @@ def language_model(tied=True):
     model.carry_state(BATCH)
     model.compile(ClippedSGD(1.0, clip_norm=0.5), steps_per_execution=4)
     arrays = {"x": cut.inputs, "y": cut.targets, "batch_size": BATCH}  # of which Keras gives the replicas their rows
-    return model, lambda epoch: feed(model, WindowBatches(cut)) if epoch else arrays
+    return model, lambda epoch: WindowBatches(cut).feed(model) if epoch else arrays
 
 
 def translator():
@@ -46,7 +45,7 @@ def translator():
         keras.optimizers.Adam(0.01, global_clipnorm=0.05), SequenceCrossEntropy("mean"), steps_per_execution=3
     )
     batches = PairBatches(SentencePairs.encode(pairs, subwords, subwords), 150, seed=1)
-    return model, lambda epoch: feed(model, TranslationBatches(batches, replicas=2))
+    return model, lambda epoch: TranslationBatches(batches, replicas=2).feed(model)
 
 
 def joint_language_model():
@@ -55,7 +54,7 @@ def joint_language_model():
     samples = JointSamples.join([(ids, starts, ids[::-1].copy(), starts, np.arange(800))], 0, 0)
     model = zoo.nnjm(50, 50, window=3, hidden_units=(12,), embedding_size=8)
     model.compile(ClippedSGD(0.3))
-    return model, lambda epoch: feed(model, JointBatches(model, samples, 40, seed=1))
+    return model, lambda epoch: JointBatches(model, samples, 40, seed=1).feed(model)
 
 
 def skip_gram():

@@ -2,11 +2,11 @@ import json
 
 import numpy as np
 import pytest
-from keras_tying.training.translation_evaluation import translate_sentences
 
 import keras_tying as kt
 from keras_tying.data import Subwords
 from keras_tying.export import export_translator
+from keras_tying.tasks.translation import translate_sentences
 
 SENTENCES = ["a rose is a rose", "", "   ", "eine 漢 Rose ☃", "two dogs " * 40]
 CLIENT = """

@@ -4,11 +4,16 @@ import numpy as np
 import pytest
 
 from keras_tying.data import Vocabulary
-from keras_tying.training import Run
+from keras_tying.training import Run, RunSettings
 from keras_tying.zoo import recurrent_language_model
+from keras_tying.zoo.recipes import LanguageModelRecipe, Model
 from studies.compare import draw_validation, next_words, next_words_table, read_history
 
 HISTORY = [{"val_perplexity": 200.0}, {"val_perplexity": 120.0}]
+
+SETTINGS = RunSettings(
+    recipe_name="test", seed=1, command="", recipe=LanguageModelRecipe(model=Model(name="ptb_small"))
+)
 
 
 @pytest.fixture
@@ -23,7 +28,7 @@ def model(words):
 
 def test_history_is_read_from_results_and_from_a_run_that_is_not_finished(tmp_path):
     (tmp_path / "a.json").write_text(json.dumps({"history": HISTORY}))
-    run = Run.create(tmp_path / "b", "")
+    run = Run.create(tmp_path / "b", SETTINGS, lambda _: None)
     run.checkpoints.mkdir()
     with pytest.raises(ValueError, match="finished no epoch yet"):
         read_history(run.folder)

@@ -6,12 +6,17 @@ import pytest
 from keras_tying import zoo
 from keras_tying.data import save_word_vectors
 from keras_tying.data.similarity import SimilaritySet
-from keras_tying.training import Run
+from keras_tying.training import Run, RunSettings
+from keras_tying.zoo.recipes import LanguageModelRecipe, Model
 from studies.embedding_metrics import Embedding, measure_embeddings, read_embeddings
 from studies.embeddings import draw_embeddings, embeddings_page, metric_tables
 
 PNG = b"\x89PNG"
 PAIRS = SimilaritySet("own", [("a", "b"), ("c", "d"), ("a", "d"), ("a", "sun")], [9.0, 5.0, 1.0, 3.0])
+
+SETTINGS = RunSettings(
+    recipe_name="test", seed=1, command="", recipe=LanguageModelRecipe(model=Model(name="ptb_small"))
+)
 
 
 @pytest.fixture
@@ -24,7 +29,7 @@ def embeddings(rng):
 
 
 def finished_run(folder, model, vocabulary):
-    run = Run.create(folder, "")
+    run = Run.create(folder, SETTINGS, lambda _: None)
     vocabulary.save(run.vocabulary)
     model.save(run.model)
     return folder
@@ -85,7 +90,7 @@ def test_runs_and_files_are_read_with_their_roles(tmp_path, vocabulary, rng):
 
 
 def test_an_unfinished_run_is_named(tmp_path, vocabulary):
-    vocabulary.save(Run.create(tmp_path / "run", "").vocabulary)
+    vocabulary.save(Run.create(tmp_path / "run", SETTINGS, lambda _: None).vocabulary)
     with pytest.raises(FileNotFoundError, match=r"run has no trained model yet"):
         read_embeddings([tmp_path / "run"])
 

@@ -5,13 +5,14 @@ import numpy as np
 import pytest
 
 from keras_tying import zoo
+from keras_tying.data import Vocabulary
 from keras_tying.training import TrainingInterrupted
-from keras_tying.zoo.joint_language_models import create_joint_model
 from studies import joint_grid
 from studies.joint_grid import load_study, model_file, position_weights, results_file, train_grid, word_weights
 from studies.joint_language_models import draw_plots, is_lower, joint_page
 
 PNG = b"\x89PNG"
+VOCABULARY = Vocabulary(["a", "b", "<unk>", "<eos>"])
 STUDY = """
 title = "Page"
 text = "Intro."
@@ -22,17 +23,16 @@ sentence_length = 8
 title = "Own"
 groups = ["main", "variants"]
 data = { source_vocabulary_size = 12, target_vocabulary_size = 12 }
-schedule = { epochs = 2, batch_size = 32 }
+optimisation = { epochs = 2, batch_size = 32 }
 [grids.own-text.files]
-train = { source = "train.src", target = "train.tgt", alignment = "train.align" }
-valid = { source = "valid.src", target = "valid.tgt", alignment = "valid.align" }
-test = { source = "test.src", target = "test.tgt", alignment = "test.align" }
+train = ["train.src", "train.tgt", "train.align"]
+valid = ["valid.src", "valid.tgt", "valid.align"]
+test = ["test.src", "test.tgt", "test.align"]
 
 [grids.other]
 title = "Other"
 groups = ["sweeps"]
 data = {}
-schedule = {}
 files = {}
 
 [groups.main]
@@ -99,13 +99,13 @@ def train(folder, tmp_path, aligned_files):
 @pytest.fixture
 def trained(monkeypatch):
     """Names of the folders of the runs that are trained while the test runs."""
-    names, train = [], joint_grid.train_joint_language_model
+    names, fit = [], joint_grid.fit
 
-    def recorded(model, samples, valid, vocabulary, schedule, run, seed):
+    def recorded(task, model, run):
         names.append(run.folder.name)
-        return train(model, samples, valid, vocabulary, schedule, run, seed)
+        return fit(task, model, run)
 
-    monkeypatch.setattr(joint_grid, "train_joint_language_model", recorded)
+    monkeypatch.setattr(joint_grid, "fit", recorded)
     return names
 
 
@@ -115,7 +115,7 @@ def results_of(folder, grid, cells):
     results = {
         "command": f"python train/nnjm_grid.py {grid} --data-dir DIR",
         "data": load_study(folder).grids[grid].data.model_dump(),
-        "schedule": load_study(folder).grids[grid].schedule.model_dump(),
+        "optimisation": load_study(folder).grids[grid].optimisation.model_dump(),
         "samples": {"train": 1000, "valid": 100, "test": 100},
         "device": "a processor",
         "versions": {"python": "3"},
@@ -145,7 +145,8 @@ def test_every_cell_can_be_built_and_has_a_file_of_its_own(tmp_path):
     for grid in study.grids:
         cells = {name: cell for name, cell, _ in study.todo(grid)}
         for cell in cells.values():
-            create_joint_model(cell.model, 30, 30, study.sentence_length, **cell.model_arguments)
+            task = joint_grid.make_task(study.grids[grid], cell, 1, {}, (VOCABULARY, VOCABULARY))
+            task.build_model_for(study.sentence_length)
         assert len({model_file(tmp_path, name, 1) for name in cells}) == len(cells)
 
 
@@ -186,7 +187,7 @@ def test_a_cell_that_was_interrupted_is_the_next(train, trained, monkeypatch, fo
     def stopped(*arguments):
         raise TrainingInterrupted
 
-    monkeypatch.setattr(joint_grid, "joint_results", stopped)
+    monkeypatch.setattr(joint_grid, "training_record", stopped)
     with pytest.raises(TrainingInterrupted):
         train(main_only=True)
     monkeypatch.undo()
@@ -220,7 +221,7 @@ def test_results_of_other_settings_are_refused(train, folder):
 
 def test_links_that_are_missing_are_made_once(train, folder, tmp_path, monkeypatch):
     toml = folder / "studies" / "nnjm.toml"
-    toml.write_text(toml.read_text().replace(', alignment = "test.align"', ""))
+    toml.write_text(toml.read_text().replace(', "test.align"', ""))
     made = []
 
     def align_files(files, tokenization, alignment):
@@ -229,8 +230,7 @@ def test_links_that_are_missing_are_made_once(train, folder, tmp_path, monkeypat
         for place, split in enumerate(files):
             (tmp_path / f"{split}.align").rename(alignment / f"{place}.align")
         return {
-            split: each.model_copy(update={"alignment": str(alignment / f"{place}.align")})
-            for place, (split, each) in enumerate(files.items())
+            split: [*paths[:2], str(alignment / f"{place}.align")] for place, (split, paths) in enumerate(files.items())
         }
 
     monkeypatch.setattr(joint_grid, "align_files", align_files)
