@@ -71,7 +71,7 @@ def make_parser(task_class: type[Task], usage: str, modes: Mapping[str, tuple[st
         if text.startswith("RUN:"):
             mode.add_argument(f"--{name}", type=Path, metavar="RUN", help=text.removeprefix("RUN:").strip())
         else:
-            mode.add_argument(f"--{name}", action="store_true", help=text)
+            parser.add_argument(f"--{name}", action="store_true", help=text)
     run = parser.add_argument_group("run")
     run.add_argument("--run", type=Path, metavar="FOLDER", help="folder of the run; default: runs/RECIPE")
     run.add_argument("--seed", type=int, default=1, help="default: %(default)s")

@@ -90,7 +90,7 @@ def test_evaluation_gives_the_figures_of_the_results(run, run_python):
     results = json.loads((folder / "results.json").read_text())
     figures = dict(re.findall(r"^(\w+) +(.+)$", output, re.MULTILINE))
     for name in ("bleu", "chrf", "perplexity"):
-        for split in ("valid", "test"):
+        for split in ("validation", "test"):
             assert figures[f"{split}_{name}"] == f"{results[f'{split}_{name}']:.2f}"
     assert figures["test_bleu_signature"] == results["test_bleu_signature"]
 

@@ -17,15 +17,18 @@ name = "dl4mt_small"
 arguments = {{ tying = "three_way", embedding_size = 16, units = 16, dropout = 0.0 }}
 [data]
 vocabulary_size = 150
+[loss]
+arguments = {{ label_smoothing = {label_smoothing} }}
 [optimisation]
 {optimisation}
 """
 EPOCHS = 6
 
 
-def recipe(**optimisation):
+def recipe(label_smoothing=0.0, **optimisation):
     settings = {"learning_rate": 0.01, "batch_tokens": 400, "epochs": 1, **optimisation}
-    return RECIPE.format(optimisation="\n".join(f"{name} = {value}" for name, value in settings.items()))
+    lines = "\n".join(f"{name} = {value}" for name, value in settings.items())
+    return RECIPE.format(optimisation=lines, label_smoothing=label_smoothing)
 
 
 @pytest.fixture(scope="module")
@@ -92,7 +95,7 @@ def test_evaluate_searches_with_the_beam_it_is_given(run, by_beam):
 
 def test_evaluate_prints_the_figures_of_the_results(run):
     figures, results = evaluated(run), run.results
-    names = [name for name in results if name.startswith(("valid_", "test_"))]
+    names = [name for name in results if name.startswith(("validation_", "test_"))]
     assert {name: figures[name] for name in names} == {
         name: value if isinstance(value := results[name], str) else f"{value:.2f}" for name in names
     }
@@ -103,7 +106,7 @@ def test_the_printed_figures_are_those_of_the_results(run):
     assert found == tuple(f"{run.results[f'test_{name}']:.2f}" for name in ("bleu", "chrf", "perplexity"))
 
 
-@pytest.mark.parametrize(("split", "text"), [("valid", "valid"), ("test", "few")])
+@pytest.mark.parametrize(("split", "text"), [("validation", "valid"), ("test", "few")])
 def test_perplexity_of_a_split_is_that_of_its_text(run, texts, split, text):
     expected = np.exp(loss_in_numpy(run, texts[text]))
     assert run.results[f"{split}_perplexity"] == pytest.approx(expected, rel=1e-4)

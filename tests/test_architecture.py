@@ -1,0 +1,92 @@
+"""The house is as docs/architecture.md says: which room imports which, what `import keras_tying` needs."""
+
+import ast
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import keras_tying as kt
+
+REPOSITORY = Path(__file__).parents[1]
+LIBRARY = REPOSITORY / "keras_tying"
+PAGE = (REPOSITORY / "docs" / "architecture.md").read_text(encoding="utf-8")
+ROWS = re.findall(r"^\| `(\w+)(?:/|\.py)` \|[^|]*\|([^|]*)\|$", PAGE, re.MULTILINE)
+TABLE = {room: set(re.findall(r"`(\w+)`", allowed)) for room, allowed in ROWS}
+"""Rooms that each room may import, as the page's table says. Every room may import the tools."""
+
+TOOLS = {"extras", "files", "ids", "tables", "version"}
+OPTIONAL = ["array_record", "babel", "eflomal", "matplotlib", "pooch", "sacrebleu", "scipy", "sentencepiece"]
+
+
+def room_of(path):
+    return path.relative_to(LIBRARY).parts[0].removesuffix(".py")
+
+
+def imported_rooms(path):
+    """Rooms of the library that a module imports at any place, by the line of the import."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "keras_tying":
+            names = [node.module] if "." in node.module else [f"keras_tying.{alias.name}" for alias in node.names]
+        elif isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names if alias.name.startswith("keras_tying.")]
+        else:
+            continue
+        for name in names:
+            room = name.split(".")[1]
+            own = room_of(path) == "backend" and [alias.name for alias in node.names] == [path.stem]
+            if not own:  # a fast path may import the module whose function it replaces
+                yield room, node.lineno
+
+
+def test_the_table_has_every_room():
+    folders = {path.parent.name for path in LIBRARY.glob("*/__init__.py")}
+    modules = {path.stem for path in LIBRARY.glob("*.py")} - TOOLS - {"__init__", "__main__"}
+    assert set(TABLE) == folders | modules
+
+
+@pytest.mark.parametrize("room", TABLE)
+def test_a_room_imports_only_what_the_table_allows(room):
+    paths = [LIBRARY / f"{room}.py"] if (LIBRARY / f"{room}.py").exists() else (LIBRARY / room).rglob("*.py")
+    allowed = TABLE[room] | TOOLS | {room}
+    wrong = [(path.name, line, other) for path in paths for other, line in imported_rooms(path) if other not in allowed]
+    assert not wrong
+
+
+def test_nothing_imports_upwards():
+    order = list(TABLE)
+    for room, allowed in TABLE.items():
+        assert all(order.index(other) < order.index(room) for other in allowed - TOOLS), room
+
+
+@pytest.mark.parametrize("name", sorted(TOOLS))
+def test_tools_import_no_room(name):
+    assert not {other for other, _ in imported_rooms(LIBRARY / f"{name}.py")} - TOOLS
+
+
+def modules_after(code):
+    code += "; import sys; print(*sys.modules)"
+    return set(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.split())
+
+
+def test_import_is_light():
+    added = modules_after("import keras_tying") - modules_after("import keras, tensorflow")
+    heavy = {name for name in added if name.split(".")[0] in (*OPTIONAL, "tensorflow_text", "tensorboard")}
+    assert not heavy
+
+
+def test_training_and_export_are_found_without_an_import():
+    code = "import keras_tying as kt; kt.training.Run, kt.tasks.LanguageModelTask, kt.export.export_language_model"
+    assert "keras_tying.export" in modules_after(code)
+
+
+def test_tab_completion_shows_the_public_rooms():
+    assert sorted(dir(kt)) == sorted(kt.__all__)
+    assert not [name for name in dir(kt) if name in TOOLS | {"backend", "commands", "distribution"}]
+
+
+def test_an_unknown_attribute_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="'keras_tying' has no attribute 'layer'"):
+        _ = kt.layer
