@@ -135,9 +135,8 @@ def train_pytorch(size: Size) -> Work:
     def work(count: int) -> None:
         inputs, targets = (torch.from_numpy(array).long() for array in tokens(size, count))
         state = None
-        for batch_inputs, batch_targets in zip(
-            inputs.split(size.batch_size), targets.split(size.batch_size), strict=True
-        ):
+        batches = zip(inputs.split(size.batch_size), targets.split(size.batch_size), strict=True)
+        for batch_inputs, batch_targets in batches:
             hidden, state = lstm(embedding(batch_inputs), state)
             state = tuple(part.detach() for part in state)
             logits = functional.linear(hidden.reshape(-1, size.units), embedding.weight, bias)
@@ -278,9 +277,8 @@ def evaluate_pytorch(size: Size) -> Work:
     def work(count: int) -> None:
         inputs, targets = (torch.from_numpy(array).long() for array in tokens(size, count))
         state, total = None, 0.0
-        for batch_inputs, batch_targets in zip(
-            inputs.split(size.batch_size), targets.split(size.batch_size), strict=True
-        ):
+        batches = zip(inputs.split(size.batch_size), targets.split(size.batch_size), strict=True)
+        for batch_inputs, batch_targets in batches:
             hidden, state = lstm(embedding(batch_inputs), state)
             logits = functional.linear(hidden.reshape(-1, size.units), embedding.weight, bias)
             total += functional.cross_entropy(logits, batch_targets.reshape(-1), reduction="sum").item()

@@ -70,9 +70,9 @@ def page(found: dict[str, dict]) -> list[str]:
         "",
         "Every contender runs in its own process, and the contenders take turns: A B C A B C. A ratio is the median of",
         "the ratios within a round, so a machine that slows down does not favour one of them. Memory is the peak above",
-        "that of the imported libraries. A speed ratio above 1 means that keras-tying is faster, a memory ratio below 1",
-        "that it needs less memory. Models have two layers of 200 (small), 650 (medium) or 1,500 (large) units and",
-        f"10,000 words; the batch size is 20 and the text is random. GPU: not measured. Made by `{COMMAND}`.",
+        "that of the imported libraries. A speed ratio above 1 means that keras-tying is faster; a memory ratio below",
+        "1 means that it needs less memory. Models have two layers of 200 (small), 650 (medium) or 1,500 (large)",
+        f"units and 10,000 words; the batch size is 20 and the text is random. GPU: not measured. Made by `{COMMAND}`.",
         "",
         plot(RESULTS / "speed.png", "Speed compared with PyTorch and stock Keras"),
     ]
@@ -92,7 +92,7 @@ def speed_table(results: dict[str, dict]) -> str:
     """Words per second of every contender, and the ratios of speed and memory of keras-tying to each other one."""
     names = list(rates(next(iter(results.values()))))
     others = [name for name in names if not name.startswith(OURS)]
-    columns = ["", *names, *(f"speed / {name}" for name in others), *(f"memory / {name}" for name in others)]
+    columns = ["", *names, *(f"speed vs {name}" for name in others), *(f"memory vs {name}" for name in others)]
     shares = {key: title for key, title in SHARES.items() if any(key in each for each in results.values())}
     columns += shares.values()
     rows = []

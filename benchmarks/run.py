@@ -81,9 +81,8 @@ def growth(rounds: int) -> dict:
         "vocabulary": (5_000, 20_000, 80_000),
         "sequence_length": (10, 20, 40),
     }.items():
-        turns = {
-            v: compare("growth", Size(**{**base, dimension: v}), steps_per_turn, rounds)["seconds"] for v in values
-        }
+        sizes = {value: Size(**{**base, dimension: value}) for value in values}
+        turns = {value: compare("growth", size, steps_per_turn, rounds)["seconds"] for value, size in sizes.items()}
         seconds = {
             name: {value: round(statistics.median(turn[name]) / steps_per_turn, 5) for value, turn in turns.items()}
             for name in turns[values[0]]
