@@ -1,9 +1,9 @@
-"""What replicas tell each other, and what it costs: bytes and seconds a step, tied and untied.
+"""Measures the communication of replicas: bytes and seconds per step, tied and untied.
 
 python -m benchmarks.communication             1, 2 and 4 workers on this machine, some minutes
 
-Writes `results/communication.json` and `results/communication.png`. Bytes are those that the loopback interface
-counts, so nothing else should use it. How steps are predicted: see `benchmarks/step_time.py`.
+Writes `results/communication.json` and `results/communication.png`. Bytes are counted at the loopback interface, so
+nothing else should use it meanwhile. Predictions: see `benchmarks/step_time.py`.
 """
 
 import argparse
@@ -19,21 +19,22 @@ from benchmarks.run import RESULTS
 from benchmarks.step_time import draw, fit_network, predict
 from keras_tying.files import write_atomically
 from keras_tying.training import Distribution, environment, open_distribution
+from keras_tying.training.engine import STEPS_PER_EXECUTION
 
 WORKERS = 1, 2, 4
 VARIANTS = "tied", "untied", "untied, rows"
 ALONE = {"tied": "tied, alone", "untied": "untied, alone", "untied, rows": "untied, alone"}
-"""The same steps of as many workers at the same time, which tell each other nothing: then there are no rows to tell."""
-ROWS, STEPS, VOCABULARY, UNITS = 20, 20, 10_000, 200
-"""Of each worker; the size is that of `ptb_small`."""
-STEPS_BEFORE, STEPS_OF_A_TURN, TURNS = 20, 20, 4
+"""The same steps on as many workers at the same time, without communication."""
+ROWS, SEQUENCE_LENGTH, VOCABULARY, UNITS = 20, 20, 10_000, 200
+"""Rows and words per row of each worker's batch, and the size of the model, that of `ptb_small`."""
+WARM_UP_STEPS, STEPS_PER_TURN, TURNS = STEPS_PER_EXECUTION, 20, 4
 SIZES = tuple(2**power for power in (10, 18, 20, 22, 24))
-"""Bytes that are added up over workers, to measure what the network does."""
+"""Bytes that are summed over workers to measure the network."""
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=1, help="of workers that take four turns each")
+    parser.add_argument("--rounds", type=int, default=1, help="in a round, every number of workers takes four turns")
     parser.add_argument("--work", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.work:
@@ -48,18 +49,18 @@ def main() -> None:
     results = {
         **environment(),
         "command": f"python -m benchmarks.communication --rounds {arguments.rounds}",
-        "rows_of_a_worker": ROWS,
-        "steps": STEPS,
+        "rows_per_worker": ROWS,
+        "sequence_length": SEQUENCE_LENGTH,
         "vocabulary": VOCABULARY,
         "units": UNITS,
-        **summarised(measured),
+        **summary(measured),
     }
     write_atomically(RESULTS / "communication.json", (json.dumps(results, indent=1) + "\n").encode())
     draw(results, RESULTS / "communication.png")
 
 
-def summarised(measured: dict[int, dict[str, list]]) -> dict:
-    """Medians, the network that was fitted to the sums, and what it predicts of steps."""
+def summary(measured: dict[int, dict[str, list]]) -> dict:
+    """Medians, the latency and bandwidth fitted to the sums, and predictions for the steps."""
     sums = [row for workers in WORKERS[1:] for each in measured[workers]["sums"] for row in each]
     network = fit_network(sums)
     steps: dict[str, dict] = {}
@@ -78,17 +79,17 @@ def summarised(measured: dict[int, dict[str, list]]) -> dict:
 
 
 def run(workers: int, kind: str) -> dict | list:
-    """What the first of so many workers measures."""
-    command = [sys.executable, "-m", "keras_tying.training.local_cluster", "--workers", str(workers), "--"]
+    """Measurements of the first worker, in a cluster of `workers`."""
+    command = [sys.executable, "-m", "keras_tying.distribution.local_cluster", "--workers", str(workers), "--"]
     command += ["-m", "benchmarks.communication", "--work", kind]
     finished = subprocess.run(command, capture_output=True, text=True, timeout=300)
     found = re.search(r"^\[0\] measured (.*)$", finished.stdout, re.MULTILINE)
     if finished.returncode or not found:
-        raise RuntimeError(f"{kind} with {workers} workers ended with {finished.returncode}: {finished.stdout}")
+        raise RuntimeError(f"{kind!r} with {workers} workers ended with {finished.returncode}: {finished.stdout}")
     return json.loads(found[1])
 
 
-# In a worker
+# In each worker
 
 
 def work(kind: str) -> None:
@@ -99,31 +100,31 @@ def work(kind: str) -> None:
 
 
 def steps_of(distribution: Distribution, kind: str) -> dict:
-    """Seconds and bytes of a step of training."""
+    """Seconds and bytes per training step."""
     import keras_tying as kt
     from keras_tying.backend.tensorflow import lookup
 
-    lookup.rows_are_less = lambda ids, vocabulary_size: kind.endswith("rows")
+    lookup.rows_are_less = lambda ids, vocabulary_size: kind.endswith("rows")  # this decides what is sent
     shared = distribution if not kind.endswith("alone") else Distribution()
-    batch = ROWS * shared.replicas
+    batch_size = ROWS * shared.replicas
     with shared.scope():
         model = kt.zoo.recurrent_language_model(VOCABULARY, UNITS, tied=kind.startswith("tied"))
-        model.carry_state(batch)
-        model.compile(kt.optimizers.ClippedSGD(), steps_per_execution=STEPS_BEFORE)
-    ids = np.random.default_rng(0).integers(0, VOCABULARY, (2, STEPS_OF_A_TURN * batch, STEPS), np.int32)
+        model.carry_state(batch_size)
+        model.compile(kt.optimizers.ClippedSGD(), steps_per_execution=STEPS_PER_EXECUTION)
+    ids = np.random.default_rng(0).integers(0, VOCABULARY, (2, STEPS_PER_TURN * batch_size, SEQUENCE_LENGTH), np.int32)
 
     def train(steps: int) -> None:
-        model.fit(*ids[:, : steps * batch], batch_size=batch, shuffle=False, verbose=0)
+        model.fit(*ids[:, : steps * batch_size], batch_size=batch_size, shuffle=False, verbose=0)
 
-    train(STEPS_BEFORE)
+    train(WARM_UP_STEPS)
     seconds, sent = [], []
     for _ in range(TURNS):
         distribution.meet()
         before, started = bytes_sent(), time.perf_counter()
-        train(STEPS_OF_A_TURN)
-        seconds.append((time.perf_counter() - started) / STEPS_OF_A_TURN)
+        train(STEPS_PER_TURN)
+        seconds.append((time.perf_counter() - started) / STEPS_PER_TURN)
         distribution.meet()
-        sent.append((bytes_sent() - before) / STEPS_OF_A_TURN / distribution.workers)
+        sent.append((bytes_sent() - before) / STEPS_PER_TURN / distribution.workers)
     return {
         "seconds": float(np.median(seconds)),
         "bytes": float(np.median(sent)),
@@ -132,7 +133,7 @@ def steps_of(distribution: Distribution, kind: str) -> dict:
 
 
 def sums(distribution: Distribution, kind: str) -> list[dict]:
-    """Seconds that workers take to add up so many bytes, in one array and in eight."""
+    """Seconds that workers take to sum arrays of each of `SIZES`, in one array and in eight."""
     import tensorflow as tf
 
     strategy, found = distribution.strategy, []
@@ -143,11 +144,11 @@ def sums(distribution: Distribution, kind: str) -> list[dict]:
             def of_replica(values=values):
                 return tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, values)
 
-            add_up = tf.function(lambda of_replica=of_replica: strategy.run(of_replica))
+            add_arrays = tf.function(lambda of_replica=of_replica: strategy.run(of_replica))
             times = []
             for _ in range(12):
                 started = time.perf_counter()
-                add_up()
+                add_arrays()
                 times.append(time.perf_counter() - started)
             row = {"workers": distribution.workers, "bytes": size, "arrays": arrays}
             found.append({**row, "seconds": float(np.median(times[2:]))})

@@ -1,8 +1,8 @@
-"""What is compared: the same work done by this library, by stock Keras and by PyTorch.
+"""Contenders: the same work in this library, in stock Keras and in PyTorch.
 
-A contender is a function that takes a `Size`, sets everything up and returns a function that does the
-given number of steps and returns the seconds they took. Each runs in a process of its own, so that
-one's threads and memory are not the other's.
+A contender is a function that takes a `Size`, prepares the work and returns a function. That function does a given
+number of steps and returns the seconds they took. Each contender runs in its own process, so that contenders do not
+share threads or memory.
 """
 
 import time
@@ -20,17 +20,17 @@ class Size:
     vocabulary: int = 10_000
     units: int = 200
     layers: int = 2
-    batch: int = 20
-    steps: int = 20
+    batch_size: int = 20
+    sequence_length: int = 20
 
     @property
     def words(self) -> int:
-        """Words of a batch."""
-        return self.batch * self.steps
+        """Words per batch."""
+        return self.batch_size * self.sequence_length
 
     @property
     def operations(self) -> int:
-        """Floating-point operations of a training step, matrix products alone."""
+        """Floating-point operations per training step, of matrix products only."""
         return 3 * (self.layers * 16 * self.units**2 + 2 * self.units * self.vocabulary) * self.words
 
 
@@ -38,7 +38,7 @@ Work = Callable[[int], float]
 
 
 def timed(function: Callable[[Any], None]) -> Callable[[Any], float]:
-    """`function`, made to return the seconds it took."""
+    """A function that calls `function` and returns the seconds it took."""
 
     def work(argument: Any) -> float:
         start = time.perf_counter()
@@ -49,9 +49,9 @@ def timed(function: Callable[[Any], None]) -> Callable[[Any], float]:
 
 
 def tokens(size: Size, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """Inputs and targets of `count` batches: random words, as fast or slow to compute with as any."""
+    """Inputs and targets of `count` batches of random words. The words do not change the speed."""
     rng = np.random.default_rng(0)
-    shape = (count * size.batch, size.steps)
+    shape = (count * size.batch_size, size.sequence_length)
     return rng.integers(0, size.vocabulary, shape, np.int32), rng.integers(0, size.vocabulary, shape, np.int32)
 
 
@@ -63,7 +63,7 @@ def train_keras_tying(size: Size) -> Work:
 
 
 def train_on_one_batch(size: Size) -> Work:
-    """The same steps with nothing to read: one batch, which stays where it is."""
+    """The same steps on one batch that stays in memory, so that no data is read."""
     import tensorflow as tf
 
     batch = tf.data.Dataset.from_tensors(tokens(size, 1)).repeat()
@@ -73,18 +73,25 @@ def train_on_one_batch(size: Size) -> Work:
 
 def _language_model(size: Size):
     import keras_tying as kt
+    from keras_tying.training.engine import STEPS_PER_EXECUTION
 
-    model = kt.zoo.recurrent_language_model(size.vocabulary, size.units, size.layers, tied=True)
-    model.carry_state(size.batch)
-    model.compile(kt.optimizers.ClippedSGD(), steps_per_execution=20)
+    model = _new_language_model(size)
+    model.carry_state(size.batch_size)
+    model.compile(kt.optimizers.ClippedSGD(), steps_per_execution=STEPS_PER_EXECUTION)
     return model
+
+
+def _new_language_model(size: Size):
+    import keras_tying as kt
+
+    return kt.zoo.recurrent_language_model(size.vocabulary, size.units, size.layers, tied=True)
 
 
 def train_stock_keras(size: Size) -> Work:
     import keras
 
     embedding = keras.layers.ReversibleEmbedding(size.vocabulary, size.units)
-    inputs = keras.Input((size.steps,), dtype="int32")
+    inputs = keras.Input((size.sequence_length,), dtype="int32")
     hidden = embedding(inputs)
     for _ in range(size.layers):
         hidden = keras.layers.LSTM(size.units, return_sequences=True)(hidden)
@@ -94,12 +101,12 @@ def train_stock_keras(size: Size) -> Work:
     return _fit(model, size)
 
 
-def _fit(model, size: Size, arrays=tokens) -> Work:
-    return lambda count: fit_seconds(model, *arrays(size, count), batch_size=size.batch)
+def _fit(model, size: Size) -> Work:
+    return lambda count: fit_seconds(model, *tokens(size, count), batch_size=size.batch_size)
 
 
 def fit_seconds(model, *data, **arguments) -> float:
-    """Fits a model; timed inside `fit`: afterwards TensorFlow may take seconds to give its input threads up."""
+    """Seconds of `fit`, measured inside it: TensorFlow may take seconds to end its input threads afterwards."""
     import keras
 
     class Stopwatch(keras.callbacks.Callback):
@@ -128,11 +135,12 @@ def train_pytorch(size: Size) -> Work:
     def work(count: int) -> None:
         inputs, targets = (torch.from_numpy(array).long() for array in tokens(size, count))
         state = None
-        for batch_inputs, batch_targets in zip(inputs.split(size.batch), targets.split(size.batch), strict=True):
+        batches = zip(inputs.split(size.batch_size), targets.split(size.batch_size), strict=True)
+        for batch_inputs, batch_targets in batches:
             hidden, state = lstm(embedding(batch_inputs), state)
             state = tuple(part.detach() for part in state)
             logits = functional.linear(hidden.reshape(-1, size.units), embedding.weight, bias)
-            loss = functional.cross_entropy(logits, batch_targets.reshape(-1), reduction="sum") / size.batch
+            loss = functional.cross_entropy(logits, batch_targets.reshape(-1), reduction="sum") / size.batch_size
             optimizer.zero_grad(set_to_none=True)
             loss.backward()
             torch.nn.utils.clip_grad_norm_(parameters, 5.0)
@@ -177,7 +185,7 @@ def output_keras_tying(size: Size) -> Work:
 
 
 def output_sampled(size: Size) -> Work:
-    """The same hidden states against 8,192 drawn words instead of all."""
+    """The same hidden states with a loss over 8,192 sampled words instead of the whole vocabulary."""
     import tensorflow as tf
 
     from keras_tying.losses import OutputProjection, SampledCrossEntropy
@@ -245,15 +253,15 @@ def output_pytorch(size: Size) -> Work:
 
 
 def evaluate_keras_tying(size: Size) -> Work:
-    import keras_tying as kt
-    from keras_tying.training import stream_perplexity
+    from keras_tying.tasks.language_model import stream_perplexity
 
-    model = kt.zoo.recurrent_language_model(size.vocabulary, size.units, size.layers, tied=True)
+    model = _new_language_model(size)
 
     @timed
     def work(count: int) -> None:
         ids = tokens(size, count)[0].reshape(-1)
-        stream_perplexity(model, np.append(ids, [0] * size.batch), size.batch, steps=size.steps)
+        one_more_per_row = np.append(ids, [0] * size.batch_size)
+        stream_perplexity(model, one_more_per_row, size.batch_size, size.sequence_length)
 
     return work
 
@@ -269,7 +277,8 @@ def evaluate_pytorch(size: Size) -> Work:
     def work(count: int) -> None:
         inputs, targets = (torch.from_numpy(array).long() for array in tokens(size, count))
         state, total = None, 0.0
-        for batch_inputs, batch_targets in zip(inputs.split(size.batch), targets.split(size.batch), strict=True):
+        batches = zip(inputs.split(size.batch_size), targets.split(size.batch_size), strict=True)
+        for batch_inputs, batch_targets in batches:
             hidden, state = lstm(embedding(batch_inputs), state)
             logits = functional.linear(hidden.reshape(-1, size.units), embedding.weight, bias)
             total += functional.cross_entropy(logits, batch_targets.reshape(-1), reduction="sum").item()
@@ -278,11 +287,9 @@ def evaluate_pytorch(size: Size) -> Work:
 
 
 def generate_keras_tying(size: Size) -> Work:
-    import keras_tying as kt
-
-    model = kt.zoo.recurrent_language_model(size.vocabulary, size.units, size.layers, tied=True)
-    prefix = np.zeros((size.batch, 1), np.int32)
-    return timed(lambda count: model.generate(prefix, count * size.steps, seed=0))
+    model = _new_language_model(size)
+    prefix = np.zeros((size.batch_size, 1), np.int32)
+    return timed(lambda count: model.generate(prefix, count * size.sequence_length, seed=0))
 
 
 def generate_pytorch(size: Size) -> Work:
@@ -294,8 +301,8 @@ def generate_pytorch(size: Size) -> Work:
     @timed
     @torch.inference_mode()
     def work(count: int) -> None:
-        words, state = torch.zeros(size.batch, 1, dtype=torch.long), None
-        for _ in range(count * size.steps):
+        words, state = torch.zeros(size.batch_size, 1, dtype=torch.long), None
+        for _ in range(count * size.sequence_length):
             hidden, state = lstm(embedding(words), state)
             scores = functional.linear(hidden[:, 0], embedding.weight, bias)
             words = torch.multinomial(scores.softmax(-1), 1)

@@ -1,9 +1,9 @@
-"""Does preparing and reading a text take more memory the larger it is?
+"""Measures how time and memory of preparing and reading a text depend on its size.
 
 python -m benchmarks.corpora --gibibytes 0.25 1 4      generated texts; about a quarter of an hour on two cores
 
-Writes `results/corpora.json`. Of each text: `train/prepare.py` run on it, every window of an epoch read, and a language
-model trained on it for a minute, the largest memory of any process noted.
+Writes `results/corpora.json`. Each text is prepared by `train/prepare.py`, all windows of an epoch are read, and a
+language model is trained on it for a minute. The peak memory of the largest process is recorded.
 """
 
 import argparse
@@ -19,21 +19,22 @@ import numpy as np
 import psutil
 
 from benchmarks.run import RESULTS
+from keras_tying.commands.exit_codes import RESUMABLE
 from keras_tying.files import write_atomically
 from keras_tying.training import environment
 
 GIBIBYTE, MEBIBYTE = 2**30, 2**20
-WORDS_OF_A_BLOCK, BLOCKS = 2_000_000, 8
-DIFFERENT_WORDS = 50_000
-SECONDS_OF_TRAINING = 60
+WORDS_PER_BLOCK, BLOCKS = 2_000_000, 8
+WORD_TYPES = 50_000
+TRAINING_SECONDS = 60
 
 READ = """
 import os
-os.environ["KERAS_BACKEND"] = "numpy"  # to measure reading alone
+os.environ["KERAS_BACKEND"] = "numpy"  # to measure only the reading
 import sys
 from keras_tying import data
 prepared = data.PreparedCorpus(sys.argv[1])
-cut = data.windows(prepared.ids("train", prepared.vocabulary()), batch_size=20, steps=35)
+cut = data.windows(prepared.ids("train", prepared.vocabulary()), batch_size=20, sequence_length=35)
 for first in range(0, cut.batches, 50):
     cut.block(first, 50)
 """
@@ -72,7 +73,7 @@ def measured(folder: Path, gibibytes: float, processes: int) -> dict:
     reading = watch(["-c", READ, prepared])
     training = watch(
         ["train/lm.py", "--recipe", "ptb_small_tied", "--prepared", prepared, "--run", folder / "run"],
-        stop_after=SECONDS_OF_TRAINING,
+        stop_after=TRAINING_SECONDS,
     )
     return {
         "tokens": tokens,
@@ -85,14 +86,14 @@ def measured(folder: Path, gibibytes: float, processes: int) -> dict:
 
 
 def write_text(path: Path, size: int) -> None:
-    """Lines of words drawn by Zipf's law: a few blocks of them, again and again."""
+    """Writes lines of words drawn by Zipf's law: a few blocks of them in random order."""
     rng = np.random.default_rng(0)
-    chances = 1 / np.arange(1, DIFFERENT_WORDS + 1)
-    words = np.array([f"w{i:x}" for i in range(DIFFERENT_WORDS)], object)
+    chances = 1 / np.arange(1, WORD_TYPES + 1)
+    words = np.array([f"w{i:x}" for i in range(WORD_TYPES)], object)
     words[rng.choice(len(words), 1)] = "<unk>"
     blocks = []
     for _ in range(BLOCKS):
-        drawn = words[rng.choice(len(words), WORDS_OF_A_BLOCK, p=chances / chances.sum())].reshape(-1, 20)
+        drawn = words[rng.choice(len(words), WORDS_PER_BLOCK, p=chances / chances.sum())].reshape(-1, 20)
         blocks.append("".join(" ".join(line) + "\n" for line in drawn).encode())
     with path.open("wb") as file:
         while file.tell() < size:
@@ -100,7 +101,7 @@ def write_text(path: Path, size: int) -> None:
 
 
 def watch(command: list, stop_after: float | None = None) -> dict:
-    """Runs a script; the seconds it took, and the memory of its largest process and of all together, at their peaks."""
+    """Runs a script. Returns its seconds, and the peak memory of its largest process and of all processes together."""
     started, largest, together = time.monotonic(), 0, 0
     process = subprocess.Popen([sys.executable, *map(str, command)], stdout=subprocess.DEVNULL)
     root = psutil.Process(process.pid)
@@ -116,8 +117,8 @@ def watch(command: list, stop_after: float | None = None) -> dict:
             process.send_signal(signal.SIGTERM)
             stop_after = None
         time.sleep(0.2)
-    if process.returncode not in (0, 75):
-        raise RuntimeError(f"{command[0]} ended with {process.returncode}.")
+    if process.returncode not in (0, RESUMABLE):
+        raise RuntimeError(f"Expected {command[0]} to end with 0 or {RESUMABLE}. Received: {process.returncode}")
     return {
         "seconds": round(time.monotonic() - started, 1),
         "largest_process_mebibytes": round(largest / MEBIBYTE),

@@ -1,7 +1,7 @@
-"""Joint language models of one size: this library's and one in PyTorch.
+"""Contenders that train a joint language model: this library and PyTorch.
 
-Both are NNJM at the zoo's size: 96-number vectors of 7 source words and 3 target words, 128 hidden units.
-keras-tying cuts its inputs from the text while training, as `train/nnjm.py` does; PyTorch gets them cut.
+Both models are NNJM at the size of the zoo: embeddings of 96 units, 7 source words, 3 target words, 128 hidden units.
+keras-tying makes its inputs from the text during training, as `train/nnjm.py` does. PyTorch gets them ready-made.
 """
 
 from collections.abc import Callable
@@ -17,15 +17,15 @@ SENTENCE = 20
 
 @dataclass(frozen=True)
 class JointSize(Size):
-    """What is counted is samples: target words with their history and their source window."""
+    """A joint language model's size and its batches; speed is counted in samples, one per target word."""
 
     units: int = 128
-    batch: int = 128
-    steps: int = 1
+    batch_size: int = 128
+    sequence_length: int = 1
 
 
 def joint_samples(size: JointSize, count: int):
-    """Random text of `count` batches, each target word affiliated with some word of its source sentence."""
+    """Random text of `count` batches. Each target word is affiliated with a random word of its source sentence."""
     from keras_tying.data import JointSamples
 
     rng = np.random.default_rng(0)
@@ -38,18 +38,16 @@ def joint_samples(size: JointSize, count: int):
 
 
 def train_keras_tying(size: JointSize) -> Work:
-    from keras_tying.training.feeding import feed
-    from keras_tying.training.fitting import STEPS_PER_CALL
-    from keras_tying.training.joint_batches import JointBatches
-
     import keras_tying as kt
+    from keras_tying.tasks.joint_language_model import JointBatches
+    from keras_tying.training.engine import STEPS_PER_EXECUTION
 
     model = kt.zoo.nnjm(size.vocabulary, size.vocabulary, window=WINDOW, hidden_units=(size.units,))
-    model.compile(kt.optimizers.ClippedSGD(0.3), steps_per_execution=STEPS_PER_CALL)
+    model.compile(kt.optimizers.ClippedSGD(0.3), steps_per_execution=STEPS_PER_EXECUTION)
 
     def work(count: int) -> float:
         batches = JointBatches(model, joint_samples(size, count), size.words, seed=0)
-        return fit_seconds(model, feed(model, batches)["x"])
+        return fit_seconds(model, **batches.feed(model))
 
     return work
 

@@ -1,4 +1,4 @@
-"""Timing contenders against each other: in processes of their own, by turns."""
+"""Comparison of contenders: each in its own process, measured in turns."""
 
 import multiprocessing
 import resource
@@ -16,19 +16,18 @@ CONTENDERS = contenders.CONTENDERS | translators.CONTENDERS | text_translators.C
 def compare(kind: str, size: Size, work: int, rounds: int, without: tuple[str, ...] = ()) -> dict:
     """Measures every contender of a kind.
 
-    Each warms up in a process of its own; then they take turns, A B C A B C, so that a machine that
-    slows down slows all of them. What is reported of two contenders is the median of their ratios
-    within a round.
+    Each contender warms up in its own process. Then they take turns, A B C A B C, so that a machine that slows down
+    slows all of them. The ratio of two contenders is the median of their ratios within a round.
 
     Args:
         kind: Key of `CONTENDERS`.
         size: What to compute.
-        work: Steps a turn.
-        rounds: Turns of each.
+        work: Steps per turn.
+        rounds: Turns of each contender.
         without: Contenders to leave out.
 
     Returns:
-        Words a second, mebibytes over those of the imported library at the peak, and ratios.
+        Words per second, peak memory in MiB above that of the imported libraries, and ratios.
     """
     workers = {name: _Worker(kind, name, size, work) for name in CONTENDERS[kind] if name not in without}
     seconds = {name: [] for name in workers}
@@ -39,7 +38,7 @@ def compare(kind: str, size: Size, work: int, rounds: int, without: tuple[str, .
     ours = "keras-tying"
     return {
         "size": asdict(size),
-        "steps_a_turn": work,
+        "steps_per_turn": work,
         "rounds": rounds,
         "words_per_second": {n: round(size.words * work / statistics.median(s), 1) for n, s in seconds.items()},
         "peak_memory_mib": {n: round(value, 1) for n, value in memory.items()},
@@ -73,8 +72,8 @@ class _Worker:
 
 
 def _serve(pipe, kind: str, name: str, size: Size, work: int) -> None:
-    function = CONTENDERS[kind][name](replace(size, vocabulary=11, units=3, batch=2, steps=2))
-    function(2)  # libraries are loaded, their threads started
+    function = CONTENDERS[kind][name](replace(size, vocabulary=11, units=3, batch_size=2, sequence_length=2))
+    function(2)  # loads the libraries and starts their threads
     before = _peak_memory()
     function = CONTENDERS[kind][name](size)
     function(work)
@@ -89,7 +88,7 @@ def _peak_memory() -> float:
 
 
 def matrix_product_rate(size: Size) -> float:
-    """Floating-point operations a second of TensorFlow's product in the shape of the output layer."""
+    """Floating-point operations per second of TensorFlow's matrix product in the shape of the output layer."""
     import tensorflow as tf
 
     left, right = tf.random.normal([size.words, size.units]), tf.random.normal([size.units, size.vocabulary])

@@ -1,7 +1,7 @@
-"""The translators' architecture in plain PyTorch, written as its users would.
+"""The architecture of `keras_tying.models.Translator` in plain PyTorch.
 
-`nn.GRU` both ways over packed sentences, the attention's keys computed once, `nn.GRUCell` in a loop over target words,
-the readout after it, and a beam search in which every hypothesis is a row.
+A bidirectional `nn.GRU` over packed sentences, attention keys that are computed once, `nn.GRUCell` in a loop over the
+target words, the readout layers after the loop, and a beam search in which every hypothesis is a row of the batch.
 """
 
 import numpy as np
@@ -25,7 +25,7 @@ class PyTorchTranslator(nn.Module):
         self.bias = nn.Parameter(torch.zeros(vocabulary))
 
     def encode(self, source, lengths):
-        """Annotations, their keys, which of them are words, and the first state."""
+        """Annotations, their keys, the mask of words, and the initial state of the decoder."""
         packed = rnn.pack_padded_sequence(
             self.source_embedding(source), lengths, batch_first=True, enforce_sorted=False
         )
@@ -59,17 +59,17 @@ class PyTorchTranslator(nn.Module):
 
 @torch.inference_mode()
 def beam_search(model: PyTorchTranslator, source, lengths, limits, size: int, end: int, drop_finished: bool):
-    """The best of `size` hypotheses a sentence, a list of word ids each.
+    """The best of `size` hypotheses per sentence, each a list of word ids.
 
     Args:
         model: The translator.
         source: Word ids `[B, S]`.
-        lengths: Words of each sentence.
-        limits: Words each translation may have.
-        size: Hypotheses a sentence.
+        lengths: Number of words of each sentence.
+        limits: Maximum number of words of each translation.
+        size: Hypotheses per sentence.
         end: The id that ends a translation.
-        drop_finished: Whether sentences leave the batch when all their hypotheses are finished; else all go on
-            until the last is.
+        drop_finished: Whether a sentence leaves the batch when all its hypotheses are finished. Otherwise all stay
+            until the last one is finished.
     """
     *attended, state = (part.repeat_interleave(size, 0) for part in model.encode(source, lengths))
     places, found = torch.arange(len(source)), [[]] * len(source)
@@ -109,7 +109,7 @@ def beam_search(model: PyTorchTranslator, source, lengths, limits, size: int, en
 
 
 def with_weights_of(translator) -> PyTorchTranslator:
-    """A copy of a `keras_tying.models.Translator` of one vocabulary, its decoder tied or all of it."""
+    """A copy of a `keras_tying.models.Translator` with one vocabulary and a tied decoder or three-way tying."""
     decoder, attention = translator.decoder, translator.decoder.attention
     forwards, backwards = translator.forwards, translator.backwards
     zeros = np.zeros_like(decoder.bias)
@@ -146,6 +146,6 @@ def _recurrence(names: str, kernel, recurrent_kernel, bias, recurrent_bias) -> d
 
 
 def _gates(weight) -> np.ndarray:
-    """PyTorch has the reset gate before the update gate, and kernels the other way round."""
+    """A GRU kernel as PyTorch has it: transposed, with the reset gate before the update gate."""
     update, reset, candidate = np.split(np.array(weight), 3, axis=-1)
     return np.concatenate([reset, update, candidate], axis=-1).T

@@ -1,7 +1,9 @@
-"""Tables and a plot of the measurements: python -m benchmarks.report
+"""Tables and a plot of the measurements.
 
-Reads `results/*.json`, writes `README.md` and `results/speed.png` beside it, and the table in the
-repository's README, and those of docs/distributed.md.
+python -m benchmarks.report
+
+Reads `results/*.json`. Writes `benchmarks/README.md` and `results/speed.png`, the table in the README of the repository
+and the tables in docs/distributed.md.
 """
 
 import json
@@ -14,7 +16,7 @@ from matplotlib.figure import Figure
 from benchmarks import scale_report
 from benchmarks.run import RESULTS
 from keras_tying.files import write_atomically
-from studies.pages import NOT_MEASURED, between_marks
+from studies.pages import MISSING, NOT_MEASURED, between_marks, code, plot, table, versions_line
 from studies.plots import write_png
 
 COMMAND = "python -m benchmarks.report"
@@ -25,34 +27,35 @@ COLOURS = {
     "PyTorch, dropping finished": "lightskyblue",
     "JoeyNMT": "tab:green",
 }
-PANELS_A_ROW = 3
+PANELS_PER_ROW = 3
 TITLES = {
-    "training": "Training, words a second",
-    "output_layer": "The output layer alone, forward and backward, tokens a second; 500 wide",
-    "evaluation": "Reading a text for its perplexity, words a second",
-    "generation": "Drawing 20 texts side by side, words a second",
-    "waiting": "Training with and without reading a text, words a second",
+    "training": "Training, words per second",
+    "output_layer": "The output layer alone, forward and backward pass, tokens per second; hidden size 500",
+    "evaluation": "Computing the perplexity of a text, words per second",
+    "generation": "Generating 20 texts in parallel, words per second",
+    "waiting": "Training with and without reading a text, words per second",
     "growth": "How the time of a training step grows",
-    "translation": "Translation: training, target words a second, and translating, sentences a second",
-    "translated_text": "Translating a text with a beam of 5, sentences a second; one model, here and copied to PyTorch",
-    "joint_language_model": "Training NNJM, samples a second; its paper reports 1,500 on a GPU of 2014",
+    "translation": "Translation: training, target words per second, and translating, sentences per second",
+    "translated_text": "Translating a text with a beam of 5, sentences per second; a model and its copy in PyTorch",
+    "joint_language_model": "Training NNJM, samples per second; its paper reports 1,500 on a GPU of 2014",
 }
 
 SHARES = {
     "share_of_matrix_product_rate": "share of the rate of matrix products",
     "share_of_time_waiting": "share of time waiting for data",
-    "alike": "share of translations alike",
+    "alike": "share of equal translations",
 }
+"""Columns of tables for further measurements of a part, by their key."""
+DIMENSIONS = {"steps": "sequence length", "sequence_length": "sequence length"}
+"""Names of what grows in the part `growth` where its key is not the name. Older results have the key `steps`."""
 
 
 def main() -> None:
     found = {name: json.loads(path.read_text()) for name in TITLES if (path := RESULTS / f"{name}.json").exists()}
     write_atomically(RESULTS.parent / "README.md", ("\n".join(page(found)) + "\n").encode())
     readme = RESULTS.parents[1] / "README.md"
-    summary = speed_table(found["training"]["results"]) if "training" in found else [NOT_MEASURED]
-    write_atomically(
-        readme, between_marks(readme.read_text(encoding="utf-8"), "speed", "\n".join(summary), COMMAND).encode()
-    )
+    summary = speed_table(found["training"]["results"]) if "training" in found else NOT_MEASURED
+    write_atomically(readme, between_marks(readme.read_text(encoding="utf-8"), "speed", summary, COMMAND).encode())
     draw(found, RESULTS / "speed.png")
     distributed = RESULTS.parents[1] / "docs" / "distributed.md"
     text = distributed.read_text(encoding="utf-8")
@@ -65,68 +68,64 @@ def page(found: dict[str, dict]) -> list[str]:
     lines = [
         "# Speed and memory",
         "",
-        "Every contender runs in a process of its own and they take turns, A B C A B C; a ratio is the median of the",
-        "ratios within a round, so a machine that slows down does not favour one of them. Memory is the peak above",
-        "what the imported libraries take. Two layers of 200 (small), 650 (medium) and 1,500 (large) units, batch 20,",
-        "10,000 words, random text. GPU: not measured. Made by `python -m benchmarks.report`.",
+        "Every contender runs in its own process, and the contenders take turns: A B C A B C. A ratio is the median of",
+        "the ratios within a round, so a machine that slows down does not favour one of them. Memory is the peak above",
+        "that of the imported libraries. A speed ratio above 1 means that keras-tying is faster; a memory ratio below",
+        "1 means that it needs less memory. Models have two layers of 200 (small), 650 (medium) or 1,500 (large)",
+        f"units and 10,000 words; the batch size is 20 and the text is random. GPU: not measured. Made by `{COMMAND}`.",
         "",
-        "![Speed beside PyTorch and stock Keras](results/speed.png)",
+        plot(RESULTS / "speed.png", "Speed compared with PyTorch and stock Keras"),
     ]
     for name, title in TITLES.items():
         lines += ["", f"## {title}", ""]
         if name not in found:
-            lines.append("Not measured.")
+            lines.append(MISSING)
             continue
         measured = found[name]
-        table = growth_table if name == "growth" else speed_table
-        versions = ", ".join(f"{package} {version}" for package, version in measured["versions"].items())
-        lines += [*table(measured["results"]), "", f"{measured['device']}; {versions}.", ""]
-        lines += ["```", measured["command"], "```"]
+        make_table = growth_table if name == "growth" else speed_table
+        lines += [make_table(measured["results"]), ""]
+        lines += [f"{measured['device']}; {versions_line(measured['versions'])}.", "", code(measured["command"])]
     return lines
 
 
-def speed_table(results: dict[str, dict]) -> list[str]:
-    """Words a second of every contender, and what it is beside them in speed and memory."""
+def speed_table(results: dict[str, dict]) -> str:
+    """Words per second of every contender, and the ratios of speed and memory of keras-tying to each other one."""
     names = list(rates(next(iter(results.values()))))
     others = [name for name in names if not name.startswith(OURS)]
-    columns = [*names, *(f"speed beside {name}" for name in others), *(f"memory beside {name}" for name in others)]
+    columns = ["", *names, *(f"speed vs {name}" for name in others), *(f"memory vs {name}" for name in others)]
     shares = {key: title for key, title in SHARES.items() if any(key in each for each in results.values())}
     columns += shares.values()
-    lines = [_row("", *columns), _row("---", *["--:"] * len(columns))]
+    rows = []
     for size, each in results.items():
         cells = [f"{rates(each)[name]:,.0f}" for name in names]
         cells += [f"{each['speed_ratio'][name]:.2f}" for name in others]
         cells += [f"{each['memory_ratio'][name]:.2f}" for name in others]
         cells += [f"{each[key]:.2f}" for key in shares]
-        lines.append(_row(size, *cells))
-    return lines
+        rows.append([size, *cells])
+    return table(columns, "|---|" + "--:|" * (len(columns) - 1), rows)
 
 
 def rates(measured: dict) -> dict[str, float]:
-    """Words, sentences or samples a second, whatever was counted, of every contender."""
+    """Words, sentences or samples per second of every contender."""
     return next(value for key, value in measured.items() if key.endswith("_per_second"))
 
 
-def growth_table(results: dict[str, dict]) -> list[str]:
-    """Milliseconds a step by size, and fitted exponents."""
-    lines = [_row("", "", "milliseconds a step", "exponent"), _row("---", "---", "---", "--:")]
+def growth_table(results: dict[str, dict]) -> str:
+    """Milliseconds per step by size, and the fitted exponents."""
+    rows = []
     for dimension, each in results.items():
         for name, seconds in each["seconds_a_step"].items():
             times = ", ".join(f"{int(value):,}: {1000 * second:.0f}" for value, second in seconds.items())
-            lines.append(_row(dimension, name, times, each["exponent"][name]))
-    return lines
-
-
-def _row(*cells: str) -> str:
-    return f"| {' | '.join(map(str, cells))} |"
+            rows.append([DIMENSIONS.get(dimension, dimension), name, times, str(each["exponent"][name])])
+    return table(["", "", "milliseconds per step", "exponent"], "|---|---|---|--:|", rows)
 
 
 def draw(found: dict[str, dict], path: Path) -> None:
-    """Bars: how many times as fast as each other contender, a panel a part."""
+    """Plots how many times as fast as each other contender keras-tying is; one panel per part."""
     parts = [name for name in TITLES if name in found and name not in ("waiting", "growth")]
-    rows = -(-len(parts) // PANELS_A_ROW)
-    figure = Figure(figsize=(4 * PANELS_A_ROW, 3.2 * rows), layout="constrained")
-    panels = figure.subplots(rows, PANELS_A_ROW, squeeze=False).flat
+    rows = -(-len(parts) // PANELS_PER_ROW)
+    figure = Figure(figsize=(4 * PANELS_PER_ROW, 3.2 * rows), layout="constrained")
+    panels = figure.subplots(rows, PANELS_PER_ROW, squeeze=False).flat
     legend = {}
     for axes, part in zip_longest(panels, parts):
         if part is None:

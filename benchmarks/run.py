@@ -1,7 +1,9 @@
-"""Measures speed and memory beside stock Keras and PyTorch, and writes them with what they were measured on.
+"""Measures speed and memory, and compares them with stock Keras and PyTorch.
 
-python -m benchmarks.run                     everything, about half an hour on two cores
-python -m benchmarks.run training            one part of it
+python -m benchmarks.run                     all parts, about half an hour on two cores
+python -m benchmarks.run training            one part
+
+Writes `results/PART.json`, with the device and the versions of the packages.
 """
 
 import argparse
@@ -21,85 +23,86 @@ from keras_tying.training import environment
 
 RESULTS = Path(__file__).parent / "results"
 SIZES = {
-    "small": Size(units=200, steps=20),
-    "medium": Size(units=650, steps=35),
-    "large": Size(units=1500, steps=35),
+    "small": Size(units=200, sequence_length=20),
+    "medium": Size(units=650, sequence_length=35),
+    "large": Size(units=1500, sequence_length=35),
 }
-STEPS_A_TURN = {"small": 60, "medium": 10, "large": 3}
+STEPS_PER_TURN = {"small": 60, "medium": 10, "large": 3}
 
 
 def training(rounds: int) -> dict:
-    """Words a second and memory of training, and how near it comes to the machine's matrix products."""
+    """Words per second and memory of training, and its speed as a share of the rate of matrix products."""
     results = {}
     for name, size in SIZES.items():
-        results[name] = compare("training", size, STEPS_A_TURN[name], rounds)
+        results[name] = compare("training", size, STEPS_PER_TURN[name], rounds)
         achieved = results[name]["words_per_second"]["keras-tying"] / size.words * size.operations
         results[name]["share_of_matrix_product_rate"] = round(achieved / matrix_product_rate(size), 3)
     return results
 
 
 def output_layer(rounds: int) -> dict:
-    """Forward and backward of the output layer alone, as vocabularies grow."""
+    """Forward and backward pass of the output layer alone, for growing vocabularies."""
     sizes = {10_000: 4000, 90_000: 4000, 500_000: 1000}
     return {
         f"{vocabulary:,} words": compare(
-            "output layer", Size(vocabulary=vocabulary, units=500, batch=tokens, steps=1), 1, rounds
+            "output layer", Size(vocabulary=vocabulary, units=500, batch_size=tokens, sequence_length=1), 1, rounds
         )
         for vocabulary, tokens in sizes.items()
     }
 
 
 def evaluation(rounds: int) -> dict:
-    """Words a second of reading a text for its perplexity."""
-    return {name: compare("evaluation", size, 2 * STEPS_A_TURN[name], rounds) for name, size in SIZES.items()}
+    """Words per second when the perplexity of a text is computed."""
+    return {name: compare("evaluation", size, 2 * STEPS_PER_TURN[name], rounds) for name, size in SIZES.items()}
 
 
 def generation(rounds: int) -> dict:
-    """Words a second of drawing 20 texts side by side, a word at a time."""
+    """Words per second when 20 texts are generated in parallel, word by word."""
     return {name: compare("generation", size, 2, rounds) for name, size in SIZES.items()}
 
 
 def waiting(rounds: int) -> dict:
-    """The share of training that is spent waiting for data: how much faster it is where there is nothing to read."""
+    """Share of the training time spent waiting for data, found by training on one batch that stays in memory."""
     results = {}
     for name, size in SIZES.items():
-        results[name] = compare("waiting", size, STEPS_A_TURN[name], rounds)
+        results[name] = compare("waiting", size, STEPS_PER_TURN[name], rounds)
         share = 1 - results[name]["speed_ratio"]["nothing to read"]
         results[name]["share_of_time_waiting"] = round(max(share, 0), 3)
     return results
 
 
 def growth(rounds: int) -> dict:
-    """Seconds a training step as one dimension grows, and the exponents fitted to them."""
-    base = {"units": 400, "vocabulary": 10_000, "steps": 20}
-    steps_a_turn = 8
+    """Seconds per training step as one dimension grows, and the exponents fitted to them."""
+    base = {"units": 400, "vocabulary": 10_000, "sequence_length": 20}
+    steps_per_turn = 8
     results = {}
     for dimension, values in {
         "units": (200, 400, 800),
         "vocabulary": (5_000, 20_000, 80_000),
-        "steps": (10, 20, 40),
+        "sequence_length": (10, 20, 40),
     }.items():
-        turns = {v: compare("growth", Size(**{**base, dimension: v}), steps_a_turn, rounds)["seconds"] for v in values}
+        sizes = {value: Size(**{**base, dimension: value}) for value in values}
+        turns = {value: compare("growth", size, steps_per_turn, rounds)["seconds"] for value, size in sizes.items()}
         seconds = {
-            name: {value: round(statistics.median(turn[name]) / steps_a_turn, 5) for value, turn in turns.items()}
+            name: {value: round(statistics.median(turn[name]) / steps_per_turn, 5) for value, turn in turns.items()}
             for name in turns[values[0]]
         }
         results[dimension] = {
             "seconds_a_step": seconds,
-            "exponent": {name: _exponent(list(values), list(steps.values())) for name, steps in seconds.items()},
+            "exponent": {name: _exponent(list(values), list(times.values())) for name, times in seconds.items()},
         }
     return results
 
 
 def _exponent(values: list[int], seconds: list[float]) -> float:
-    """Slope of a line through the logarithms."""
+    """Slope of the line fitted to the logarithms."""
     return round(statistics.linear_regression([*map(math.log, values)], [*map(math.log, seconds)]).slope, 2)
 
 
 def translation(rounds: int) -> dict:
-    """Target words a second of training a translator, and sentences a second of translating with a beam of 5.
+    """Target words per second of training a translator, and sentences per second of translating with a beam of 5.
 
-    JoeyNMT is left out where it is not installed.
+    JoeyNMT is left out if it is not installed.
     """
     without = () if importlib.util.find_spec("joeynmt") else ("JoeyNMT",)
     decoding = compare("translation decoding", DecodingSize(), 2, rounds, without)
@@ -111,7 +114,7 @@ def translation(rounds: int) -> dict:
 
 
 def joint_language_model(rounds: int) -> dict:
-    """Samples a second of training NNJM."""
+    """Samples per second of training NNJM."""
     results = {}
     for vocabulary in (10_000, 20_000):
         each = compare("joint language model", JointSize(vocabulary=vocabulary), 400, rounds)
@@ -139,13 +142,13 @@ def main() -> None:
     arguments = parser.parse_args()
     unknown = set(arguments.parts) - set(PARTS)
     if unknown:
-        parser.error(f"unknown parts {sorted(unknown)}; known are {list(PARTS)}")
+        parser.error(f"Expected some of the parts {list(PARTS)}. Received: {sorted(unknown)}")
     for name in arguments.parts or PARTS:
         record(name, f"python -m benchmarks.run {name} --rounds {arguments.rounds}", PARTS[name](arguments.rounds))
 
 
 def record(name: str, command: str, results: dict) -> None:
-    """Prints what a command measured and writes it to its file, with what it was measured on."""
+    """Prints the results of a command and writes them to their file, with the device and the versions of packages."""
     recorded = environment()
     peers = [package for package in ("torch", "joeynmt") if importlib.util.find_spec(package)]
     recorded["versions"] |= {package: metadata.version(package) for package in peers}

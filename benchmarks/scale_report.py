@@ -1,4 +1,4 @@
-"""Tables of what was measured of several workers and of large texts, for docs/distributed.md."""
+"""Tables of the measurements with several workers and of large texts, for docs/distributed.md."""
 
 import json
 from math import inf
@@ -11,7 +11,7 @@ MEGABYTE = 1e6
 
 
 def sections(results: Path) -> dict[str, list[str]]:
-    """Lines by the name of what was measured."""
+    """Lines of each section, by the name of its measurement."""
     makers = {"communication": communication, "soak": soak, "corpora": corpora}
     paths = {name: results / f"{name}.json" for name in makers}
     return {
@@ -22,7 +22,7 @@ def sections(results: Path) -> dict[str, list[str]]:
 
 def communication(measured: dict) -> list[str]:
     lines = [
-        "| | workers | MB a worker sends a step | predicted | seconds a step | predicted | with nothing to tell |",
+        "| | workers | MB per worker and step | predicted | seconds per step | predicted | without communication |",
         "|---|--:|--:|--:|--:|--:|--:|",
     ]
     for variant, rows in measured["steps_of"].items():
@@ -36,12 +36,12 @@ def communication(measured: dict) -> list[str]:
     network = measured["network"]
     lines += [
         "",
-        f"Between processes of this machine a transfer takes {1e3 * network['latency']:.2f} ms and "
-        f"{network['bandwidth'] / GIGABIT:.1f} Gbit/s go through, as fitted to sums of arrays of 1 KiB to 16 MiB. "
-        "Predicted bytes are those of the arrays alone; measured ones are those of the network interface.",
+        f"Between processes of this machine the latency of a transfer is {1e3 * network['latency']:.2f} ms and the "
+        f"bandwidth is {network['bandwidth'] / GIGABIT:.1f} Gbit/s, fitted to sums of arrays of 1 KiB to 16 MiB. "
+        "Predicted bytes are those of the arrays; measured bytes are those of the network interface.",
         "",
-        "Break-even: Gbit/s at which a worker waits as long as it computes, at "
-        f"{1e6 * CLUSTER['latency']:.0f} µs a transfer; none where latency alone takes longer:",
+        "Break-even: the bandwidth in Gbit/s at which communication takes as long as computing, at "
+        f"{1e6 * CLUSTER['latency']:.0f} µs per transfer; none where latency alone takes longer:",
         "",
         "| workers | " + " | ".join(measured["steps_of"]) + " |",
         "|--:" * (1 + len(measured["steps_of"])) + "|",
@@ -59,9 +59,9 @@ def communication(measured: dict) -> list[str]:
 
 
 def soak(measured: dict) -> list[str]:
-    rows = {"killed again and again": measured["killed"], "left alone": measured["left_alone"]}
+    rows = {"killed repeatedly": measured["killed"], "not interrupted": measured["left_alone"]}
     lines = [
-        "| two workers | minutes | killed | asked to stop | test perplexity | memory, MiB a minute |",
+        "| two workers | minutes | killed | asked to stop | test perplexity | memory growth, MiB per minute |",
         "|---|--:|--:|--:|--:|--:|",
     ]
     for name, run in rows.items():
@@ -77,8 +77,8 @@ def soak(measured: dict) -> list[str]:
         *lines,
         "",
         f"Weights and optimizer at the end, bit for bit: {same[measured['same_weights']]}. Validation perplexities of "
-        f"all epochs: {same[measured['same_validation_perplexities']]}. Training perplexities: equal to "
-        f"{difference:.0e} of them, since their sums are rounded where a run goes on.",
+        f"all epochs: {same[measured['same_validation_perplexities']]}. Training perplexities: the relative difference "
+        f"is at most {difference:.0e}, because their sums are rounded where a run is continued.",
         "",
         *_made_by(measured),
     ]
@@ -86,8 +86,8 @@ def soak(measured: dict) -> list[str]:
 
 def corpora(measured: dict) -> list[str]:
     lines = [
-        "| text, GiB | tokens | prepared, GiB | preparing: tokens a second | MiB of the largest process | MiB of all | "
-        "reading: tokens a second | MiB | training: MiB |",
+        "| text, GiB | tokens | prepared, GiB | preparing: tokens per second | MiB, largest process "
+        "| MiB, all processes | reading: tokens per second | MiB | training: MiB |",
         "|" + "--:|" * 9,
     ]
     for text in measured["texts"]:

@@ -1,9 +1,9 @@
-"""Trains on two workers that are killed again and again, and once more left alone: is anything lost?
+"""Trains a model on two workers that are killed repeatedly, and without interruption, and compares the two runs.
 
 python -m benchmarks.soak --data-dir DIR            Penn Treebank, seven epochs twice: about an hour on two cores
 
-Writes `results/soak.json` and `results/soak.png`. Every one to five minutes a random worker is killed, or asked to stop
-as by a scheduler; the local cluster starts all again. Memory is read every five seconds.
+Writes `results/soak.json` and `results/soak.png`. Every one to five minutes a random worker is killed (SIGKILL) or
+asked to stop (SIGTERM), and the local cluster restarts all workers. Memory is measured every five seconds.
 """
 
 import argparse
@@ -25,23 +25,22 @@ from matplotlib.figure import Figure
 
 from benchmarks.run import RESULTS
 from keras_tying.files import write_atomically
-from keras_tying.training import environment
-from keras_tying.training.checkpoints import CheckpointStore
+from keras_tying.training import CheckpointStore, Run, environment
 from studies.plots import write_png
 
 MEBIBYTE = 2**20
 SECONDS_BETWEEN_SAMPLES = 5
 MINUTES_BETWEEN_KILLS = 1.0, 5.0
-SETTLED = 450
-"""Seconds after which a process has been through an epoch and its validation, and has allocated what it will need."""
+WARM_UP_SECONDS = 450
+"""Time after which a process has finished an epoch and its validation, so that all its memory is allocated."""
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data-dir", type=Path, required=True, help="folder with the Penn Treebank's files")
+    parser.add_argument("--data-dir", type=Path, required=True, help="folder with the files of the Penn Treebank")
     parser.add_argument("--epochs", type=int, default=7)
-    parser.add_argument("--folder", type=Path, help="of both runs; default: a temporary one")
-    parser.add_argument("--seed", type=int, default=1, help="decides who is killed and when")
+    parser.add_argument("--folder", type=Path, help="folder of both runs; default: a temporary one")
+    parser.add_argument("--seed", type=int, default=1, help="seed of which worker is killed and when")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
         folder = arguments.folder or Path(temporary)
@@ -57,7 +56,7 @@ def soak(folder: Path, data_dir: Path, epochs: int, chance: random.Random) -> di
         "killed": train(folder / "killed", data_dir, epochs, chance),
         "left_alone": train(folder / "left_alone", data_dir, epochs, None),
     }
-    killed, left_alone = (outcome(folder / name) for name in runs)
+    killed, left_alone = (outcome(Run(folder / name)) for name in runs)
     epochs_of_both = zip(killed["perplexities"], left_alone["perplexities"], strict=True)
     return {
         **environment(),
@@ -65,17 +64,17 @@ def soak(folder: Path, data_dir: Path, epochs: int, chance: random.Random) -> di
         "workers": 2,
         "same_validation_perplexities": killed["validation"] == left_alone["validation"],
         "same_weights": killed["weights"] == left_alone["weights"],
-        # the sum over an epoch is rounded where the run went on with it, so these may differ in the last digit
+        # the sum over an epoch is rounded where a run is continued, so these may differ in the last digit
         "largest_relative_difference_of_training_perplexities": max(abs(a / b - 1) for a, b in epochs_of_both),
         "killed": {**runs["killed"], "test_perplexity": killed["test_perplexity"]},
         "left_alone": {**runs["left_alone"], "test_perplexity": left_alone["test_perplexity"]},
     }
 
 
-def outcome(run: Path) -> dict:
-    """What a run came to: perplexities, and a fingerprint of the model's and the optimizer's variables."""
-    results = json.loads((run / "results.json").read_text())
-    last = CheckpointStore(run / "checkpoints").newest()
+def outcome(run: Run) -> dict:
+    """Perplexities of a run, and the SHA-256 of the variables of model and optimizer."""
+    results = json.loads(run.results.read_text())
+    last = CheckpointStore(run.checkpoints).newest()
     assert last is not None
     weights = [last.values[name].tobytes() for name in sorted(last.values) if not name.startswith("metrics")]
     return {
@@ -87,13 +86,13 @@ def outcome(run: Path) -> dict:
 
 
 def train(run: Path, data_dir: Path, epochs: int, chance: random.Random | None) -> dict:
-    """Trains on a cluster of two; with `chance`, kills now and then. Returns what happened, and the memory."""
-    command = ["-m", "keras_tying.training.local_cluster", "--workers", "2", "--restarts", "1000"]
+    """Trains on two workers; with `chance`, signals some of them. Returns the minutes, the signals and the memory."""
+    command = ["-m", "keras_tying.distribution.local_cluster", "--workers", "2", "--restarts", "1000"]
     command += ["--grace-seconds", "5", "--", "train/lm.py"]
     command += ["--recipe", "ptb_small_tied", "--data-dir", str(data_dir), "--epochs", str(epochs)]
     command += ["--run", str(run), "--restartable", "--checkpoint-minutes", "0.5"]
     process = subprocess.Popen([sys.executable, *command], stdout=subprocess.PIPE, text=True)
-    workers: dict[int, tuple[int, float]] = {}  # by number: process and when it was started
+    workers: dict[int, tuple[int, float]] = {}  # by number: process id and time of its start
     threading.Thread(target=follow, args=(process, workers), daemon=True).start()
 
     started, kills, memory = time.monotonic(), [], []
@@ -106,10 +105,10 @@ def train(run: Path, data_dir: Path, epochs: int, chance: random.Random | None) 
                 resident = round(psutil.Process(pid).memory_info().rss / MEBIBYTE)
                 memory.append([round(now - started), number, round(now - since), resident])
         if chance and workers and now > next_kill:
-            number, number_of_signal = chance.choice([*workers]), chance.choice([signal.SIGKILL, signal.SIGTERM])
+            number, signal_sent = chance.choice([*workers]), chance.choice([signal.SIGKILL, signal.SIGTERM])
             if psutil.pid_exists(workers[number][0]):
-                psutil.Process(workers[number][0]).send_signal(number_of_signal)
-                kills.append([round(now - started), number, number_of_signal.name])
+                psutil.Process(workers[number][0]).send_signal(signal_sent)
+                kills.append([round(now - started), number, signal_sent.name])
                 print(f"{kills[-1]}", flush=True)
             next_kill = now + minutes_until_next(chance)
     if process.returncode:
@@ -127,6 +126,7 @@ def minutes_until_next(chance: random.Random | None) -> float:
 
 
 def follow(process: subprocess.Popen, workers: dict[int, tuple[int, float]]) -> None:
+    """Prints the output of a cluster and keeps `workers` up to date with it."""
     assert process.stdout is not None
     for line in process.stdout:
         print(line, end="", flush=True)
@@ -135,17 +135,17 @@ def follow(process: subprocess.Popen, workers: dict[int, tuple[int, float]]) -> 
 
 
 def growth(memory: list[list[int]]) -> float | None:
-    """Mean slope over the processes that were watched for some minutes after they had settled."""
+    """Mean growth in MiB per minute, over the processes that ran for some minutes after the warm-up."""
     lives: dict[tuple[int, int], list[tuple[float, int]]] = {}
     for at, number, age, resident in memory:
-        if age > SETTLED:
+        if age > WARM_UP_SECONDS:
             lives.setdefault((number, round((at - age) / 10)), []).append((age / 60, resident))
     slopes = [statistics.linear_regression(*zip(*life, strict=True)).slope for life in lives.values() if len(life) > 24]
     return round(statistics.mean(slopes), 2) if slopes else None
 
 
 def draw(results: dict, path: Path) -> None:
-    """Memory of each worker over time, and when one was killed."""
+    """Plots the memory of each worker over time, and when workers were killed or asked to stop."""
     figure = Figure(figsize=(8, 5), layout="constrained")
     for axes, name in zip(figure.subplots(2, sharex=True, sharey=True), ("killed", "left_alone"), strict=True):
         run = results[name]

@@ -1,12 +1,14 @@
-"""A model of the time a step of training takes on many workers, and the plot of what it predicts.
+"""A model of the time per training step on many workers, and a plot of its predictions.
 
-A step takes the time to compute, with the same rows on every worker, and the time to tell each other the gradients:
+A step takes the time to compute, with the same number of rows on every worker, and the time to exchange gradients. With
+`W` workers::
 
     seconds(W) = compute + transfers * latency + bytes(W) / bandwidth
 
-Workers stand in a ring. To add up arrays of `S` bytes each sends `2 (W - 1) / W * S` bytes in `2 (W - 1)` transfers an
-array; to gather rows of `R` bytes, `(W - 1) * R` in `W - 1`. A tied model has one embedding matrix to add up, an untied
-one two; if the gradient of the lookup is kept as rows, the second is gathered, as long as rows are less.
+Workers form a ring. To sum arrays of `S` bytes, each worker sends `2 (W - 1) / W * S` bytes, in `2 (W - 1)` transfers
+per array. To gather rows of `R` bytes, it sends `(W - 1) * R` bytes in `W - 1` transfers per array. A tied model has
+one embedding matrix to sum, an untied model has two. If the gradient of the lookup is sparse, its rows are gathered
+instead of summing the second matrix, as long as the rows are fewer numbers than the matrix.
 """
 
 from itertools import pairwise
@@ -20,21 +22,22 @@ from scipy.optimize import nnls
 from studies.plots import write_png
 
 BYTES = 4
-WORDS_OF_A_WORKER, WIDTH = 20 * 20, 200
-"""Of a batch, and of their embedding."""
+WORDS_PER_WORKER, WIDTH = 20 * 20, 200
+"""Words of a batch that one worker has, and the width of their embedding."""
 MANY = 2 ** np.arange(11)
+"""Numbers of workers that are predicted."""
 GIGABIT = 1e9 / 8
 CLUSTER = {"latency": 50e-6, "bandwidth": 10 * GIGABIT}
-"""An assumed network of machines: 10 Gbit/s, 50 microseconds. Nothing here was measured on one."""
+"""An assumed network of machines: 10 Gbit/s, 50 microseconds. Nothing was measured on such a network."""
 COLOURS = {"tied": "tab:blue", "untied": "tab:orange", "untied, rows": "tab:green"}
 
 
 def fit_network(sums: list[dict]) -> dict[str, float]:
-    """Latency in seconds and bandwidth in bytes a second, fitted to measured sums."""
+    """Latency in seconds and bandwidth in bytes per second, fitted to measured sums."""
     rows, seconds = [], []
     for each in sums:
         transfers, sent = sum_over(each["workers"], each["bytes"], each["arrays"])
-        weight = 1 / each["seconds"]  # relative errors count, not those of the longest alone
+        weight = 1 / each["seconds"]  # the fit minimises relative errors, so that long sums do not dominate
         rows.append([transfers * weight, sent * weight])
         seconds.append(1.0)
     (latency, inverse), _ = nnls(np.array(rows), np.array(seconds))
@@ -42,18 +45,18 @@ def fit_network(sums: list[dict]) -> dict[str, float]:
 
 
 def sum_over(workers: int, size: float, arrays: int) -> tuple[float, float]:
-    """Transfers, and bytes that each worker sends, to add up arrays of so many bytes together."""
+    """Transfers and bytes that each worker sends, to sum arrays of `size` bytes in total."""
     return 2 * (workers - 1) * arrays, 2 * (workers - 1) / workers * size
 
 
 def gather(workers: int, size: float, arrays: int) -> tuple[float, float]:
-    """The same to gather so many bytes of each worker."""
+    """Transfers and bytes that each worker sends, to gather `size` bytes of each worker."""
     return (workers - 1) * arrays, (workers - 1) * size
 
 
 def traffic(variant: str, workers: int, parameters: list[int]) -> tuple[float, float]:
-    """Transfers and bytes sent by a worker for a step; the first of the parameters is the input embedding."""
-    words, width = WORDS_OF_A_WORKER, WIDTH
+    """Transfers and bytes that a worker sends per step. `parameters[0]` is the size of the input embedding."""
+    words, width = WORDS_PER_WORKER, WIDTH
     if variant != "untied, rows" or workers * words >= 2 * parameters[0] / width:
         return sum_over(workers, BYTES * sum(parameters), len(parameters))
     parts = (
@@ -64,18 +67,21 @@ def traffic(variant: str, workers: int, parameters: list[int]) -> tuple[float, f
 
 
 def predict(variant: str, workers: int, compute: float, network: dict[str, float], parameters: list[int]) -> dict:
-    """What a step should take, given what it takes without telling others anything."""
+    """Predicted bytes and seconds per step, from the seconds of a step without communication."""
     transfers, sent = traffic(variant, workers, parameters)
-    telling = transfers * network["latency"] + sent / network["bandwidth"]
+    communication = transfers * network["latency"] + sent / network["bandwidth"]
     return {
         "predicted_bytes_sent_a_step": round(sent),
-        "predicted_seconds_a_step": round(compute + telling, 4),
+        "predicted_seconds_a_step": round(compute + communication, 4),
         "parameters": parameters,
     }
 
 
 def break_even(variant: str, compute: float, parameters: list[int]) -> list[float]:
-    """For 2, 4, ... 1,024 workers, Gbit/s at which telling takes as long as computing; infinite where latency does."""
+    """Bandwidth in Gbit/s at which communication takes as long as computing, for 2, 4, ... 1,024 workers.
+
+    It is infinite where latency alone takes longer.
+    """
     bandwidths = []
     for workers in MANY[1:]:
         transfers, sent = traffic(variant, workers, parameters)
@@ -85,7 +91,7 @@ def break_even(variant: str, compute: float, parameters: list[int]) -> list[floa
 
 
 def draw(results: dict, path: Path) -> None:
-    """Steps measured and predicted here; predicted for many machines; and the bandwidth they break even at."""
+    """Plots seconds per step, measured and predicted here and predicted on many machines, and break-even bandwidths."""
     figure = Figure(figsize=(12, 4), layout="constrained")
     here, there, needed = figure.subplots(1, 3)
     steps = results["steps_of"]
@@ -99,10 +105,10 @@ def draw(results: dict, path: Path) -> None:
         there.plot(MANY, predicted, color=colour, label=variant)
         there.plot(*crossing(MANY, predicted, 2 * compute), "x", color=colour)
         needed.plot(MANY[1:], break_even(variant, compute, parameters), color=colour, label=variant)
-    here.set(title="workers of one machine: measured (dots), predicted", ylabel="seconds a step")
+    here.set(title="workers of one machine: measured (dots), predicted", ylabel="seconds per step")
     here.set_ylim(bottom=0)
-    there.set(title="machines, 10 Gbit/s, 50 µs; x: half of it is waiting", ylabel="seconds a step")
-    needed.set(title="break-even: waiting takes as long as computing", ylabel="Gbit/s", yscale="log")
+    there.set(title="machines, 10 Gbit/s, 50 µs; x: half is communication", ylabel="seconds per step")
+    needed.set(title="break-even: communication takes as long as computing", ylabel="Gbit/s", yscale="log")
     for axes in (here, there, needed):
         axes.set_xlabel("workers")
         axes.set_xscale("log", base=2)
@@ -116,7 +122,7 @@ def draw(results: dict, path: Path) -> None:
 
 
 def crossing(xs: np.ndarray, ys: list[float], level: float) -> tuple[list[float], list[float]]:
-    """Where a line through points first rises above a level; empty if it does not."""
+    """The point where a line through points first rises above a level; empty if it does not."""
     for (x, y), (next_x, next_y) in pairwise(zip(xs, ys, strict=True)):
         if y <= level < next_y:
             return [x * (next_x / x) ** ((level - y) / (next_y - y))], [level]

@@ -1,8 +1,8 @@
-"""What translates a text by a trained model: the model itself, and a copy of it in PyTorch.
+"""Contenders that translate a text: a trained model and a copy of it in PyTorch.
 
-Sentences of a text differ in length and end at different steps, which random ones do not. Batches are of 100 sentences
-of like length. PyTorch translates twice: as a plain loop, which ends when the last sentence does, and with finished
-sentences taken out of the batch.
+Unlike random sentences, the sentences of a text differ in length, and their translations end at different steps. A
+batch holds 100 sentences of similar length. There are two contenders in PyTorch: a plain loop, which runs until the
+last sentence of the batch is finished, and one that removes finished sentences from the batch.
 """
 
 from dataclasses import dataclass
@@ -13,29 +13,30 @@ import numpy as np
 
 from benchmarks.contenders import Work, timed
 from benchmarks.translators import BEAM, DecodingSize
-from keras_tying.data import Subwords, filled_up
-from keras_tying.data.text import read_lines
+from keras_tying.data import pad_sentences, read_lines
 
 KIND = "translated text"
 
 
 @dataclass(frozen=True)
 class TextSize(DecodingSize):
-    """A trained model's run, the file it is to translate, and the sentences of a batch."""
+    """The run of a trained model, the file to translate, and the number of sentences per batch."""
 
     run: str = ""
     text: str = ""
-    batch: int = 100
+    batch_size: int = 100
 
 
 def opened(size: TextSize):
-    """A run's translator, its subwords, and the text's sentences in batches, the longest first."""
+    """The translator of a run, its subwords, and the sentences of the text in batches, longest first."""
+    from keras_tying.commands.train import open_run
+    from keras_tying.tasks import TranslationTask
     from keras_tying.training import Run
 
-    run = Run.open(size.run)
-    subwords = Subwords.load(run.subwords)
+    task, run = open_run(TranslationTask, Run.open(size.run))
+    subwords = task.subwords
     encoded = sorted(map(subwords.encode, read_lines(Path(size.text))), key=len, reverse=True)
-    batches = [encoded[start : start + size.batch] for start in range(0, len(encoded), size.batch)]
+    batches = [encoded[start : start + size.batch_size] for start in range(0, len(encoded), size.batch_size)]
     return run.load_model(), subwords, batches
 
 
@@ -61,7 +62,7 @@ def _work(size: TextSize, translator) -> Work:
 
 def _keras_tying(model, end: int):
     def translate(batch) -> list[list[int]]:
-        words = model.translate(filled_up(batch), end, BEAM).words[:, 0]
+        words = model.translate(pad_sentences(batch), end, BEAM).words[:, 0]
         return [row[row >= 0].tolist() for row in words]
 
     return translate
@@ -75,7 +76,7 @@ def _pytorch(model, end: int, drop_finished: bool):
     copy = with_weights_of(model)
 
     def translate(batch) -> list[list[int]]:
-        source = torch.from_numpy(np.maximum(filled_up(batch), 0)).long()
+        source = torch.from_numpy(np.maximum(pad_sentences(batch), 0)).long()
         lengths = torch.tensor([len(sentence) for sentence in batch])
         return beam_search(copy, source, lengths, 2 * lengths + 10, BEAM, end, drop_finished)
 
@@ -83,7 +84,7 @@ def _pytorch(model, end: int, drop_finished: bool):
 
 
 def share_alike(model, end: int, batches) -> float:
-    """The share of sentences of which the model and its copy make the same translation."""
+    """Share of sentences that the model and its copy translate alike."""
     ours, theirs = _keras_tying(model, end), _pytorch(model, end, drop_finished=True)
     alike = [here == there for batch in batches for here, there in zip(ours(batch), theirs(batch), strict=True)]
     return round(float(np.mean(alike)), 4)

@@ -1,9 +1,9 @@
-"""Attention-based translators of one size: this library's, one in plain PyTorch, and JoeyNMT's.
+"""Contenders with an attention-based translator: this library, plain PyTorch and JoeyNMT.
 
-PyTorch's is the same architecture, see `pytorch_translator`. JoeyNMT's recurrent model has one GRU in its decoder and
-no readout of the embedding's size; with input feeding off it is the nearest it offers. It asks for an older protobuf
-than TensorFlow's, so it is not in the extra `bench`: `pip install --no-deps joeynmt` and the pure-Python packages it
-imports.
+The model in PyTorch has the same architecture, see `pytorch_translator`. The recurrent model of JoeyNMT has one GRU in
+its decoder and no readout layer of the size of the embedding; without input feeding it is the most similar model that
+JoeyNMT has. JoeyNMT requires an older protobuf than TensorFlow, so it is not in the extra `bench`. Install it with
+`pip install --no-deps joeynmt`, and the pure-Python packages that it imports.
 """
 
 from collections.abc import Callable
@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from benchmarks.contenders import Size, Work, _fit, timed
+from benchmarks.contenders import Size, Work, fit_seconds, timed
+from keras_tying.data import PAD_ID
 
 BEAM = 5
 END = 1
@@ -19,34 +20,35 @@ END = 1
 
 @dataclass(frozen=True)
 class TranslationSize(Size):
-    """A translator's size: sentences of `steps` words on both sides."""
+    """A translator's size. Source and target sentences have `sequence_length` words each."""
 
     vocabulary: int = 8_000
     units: int = 256
     embedding: int = 256
-    batch: int = 80
-    steps: int = 15
+    batch_size: int = 80
+    sequence_length: int = 15
 
 
 @dataclass(frozen=True)
 class DecodingSize(TranslationSize):
-    """What is counted is sentences."""
+    """As `TranslationSize`; speed is counted in sentences."""
 
     @property
     def words(self) -> int:
-        """Sentences of a batch."""
-        return self.batch
+        """Sentences per batch."""
+        return self.batch_size
 
 
 def batches(size: TranslationSize, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """Source and target of `count` batches: random words other than the first ten, which may be special."""
+    """Source and target of `count` batches: random words, without the first ten, which may be special."""
     rng = np.random.default_rng(0)
-    shape = (count * size.batch, size.steps)
+    shape = (count * size.batch_size, size.sequence_length)
     return tuple(rng.integers(min(10, size.vocabulary - 1), size.vocabulary, shape, np.int32) for _ in range(2))
 
 
 def words_before(target: np.ndarray) -> np.ndarray:
-    return np.pad(target[:, :-1], ((0, 0), (1, 0)), constant_values=-1)
+    """The word before each target word, as `Translator` takes them."""
+    return np.pad(target[:, :-1], ((0, 0), (1, 0)), constant_values=PAD_ID)
 
 
 # This library
@@ -62,16 +64,18 @@ def train_keras_tying(size: TranslationSize) -> Work:
     import keras
 
     import keras_tying as kt
+    from keras_tying.training.engine import STEPS_PER_EXECUTION
 
     model = keras_tying_model(size)
     loss = kt.losses.SequenceCrossEntropy("mean", label_smoothing=0.1)
-    model.compile(keras.optimizers.Adam(1e-3, global_clipnorm=1.0), loss, steps_per_execution=20)
+    model.compile(keras.optimizers.Adam(1e-3, global_clipnorm=1.0), loss, steps_per_execution=STEPS_PER_EXECUTION)
 
-    def arrays(size, count):
+    def work(count: int) -> float:
         source, target = batches(size, count)
-        return {"source": source, "target": words_before(target)}, target
+        inputs = {"source": source, "target": words_before(target)}
+        return fit_seconds(model, inputs, target, batch_size=size.batch_size)
 
-    return _fit(model, size, arrays)
+    return work
 
 
 def translate_keras_tying(size: TranslationSize) -> Work:
@@ -81,7 +85,7 @@ def translate_keras_tying(size: TranslationSize) -> Work:
     def work(count: int) -> None:
         source, _ = batches(size, count)
         for rows in np.split(source, count):
-            model.translate(rows, END, BEAM, longest=size.steps)
+            model.translate(rows, END, BEAM, longest=size.sequence_length)
 
     return work
 
@@ -103,12 +107,12 @@ def train_pytorch(size: TranslationSize) -> Work:
     from torch.nn import functional
 
     model = pytorch_model(size)
-    lengths = torch.full((size.batch,), size.steps)
+    lengths = torch.full((size.batch_size,), size.sequence_length)
     optimizer = torch.optim.Adam(model.parameters(), 1e-3)
 
     @timed
     def work(count: int) -> None:
-        arrays = (torch.from_numpy(array).long().split(size.batch) for array in batches(size, count))
+        arrays = (torch.from_numpy(array).long().split(size.batch_size) for array in batches(size, count))
         for rows, words in zip(*arrays, strict=True):
             logits = model(rows, lengths, words)
             loss = functional.cross_entropy(logits.flatten(0, 1), words.flatten(), label_smoothing=0.1)
@@ -126,11 +130,11 @@ def translate_pytorch(size: TranslationSize) -> Work:
     from benchmarks.pytorch_translator import beam_search
 
     model = pytorch_model(size)
-    lengths = torch.full((size.batch,), size.steps)
+    lengths = torch.full((size.batch_size,), size.sequence_length)
 
     @timed
     def work(count: int) -> None:
-        for rows in torch.from_numpy(batches(size, count)[0]).long().split(size.batch):
+        for rows in torch.from_numpy(batches(size, count)[0]).long().split(size.batch_size):
             beam_search(model, rows, lengths, lengths, BEAM, END, drop_finished=False)
 
     return work
@@ -205,7 +209,7 @@ def translate_joeynmt(size: TranslationSize) -> Work:
     @timed
     def work(count: int) -> None:
         for rows in np.split(batches(size, count)[0], count):
-            search(model, _joeynmt_batch(rows), max_output_length=size.steps, beam_size=BEAM, beam_alpha=1.0)
+            search(model, _joeynmt_batch(rows), max_output_length=size.sequence_length, beam_size=BEAM, beam_alpha=1.0)
 
     return work
 

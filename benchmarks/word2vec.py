@@ -1,10 +1,11 @@
-"""Trains skip-gram by this library and by gensim, by turns, and compares speed and quality.
+"""Trains skip-gram with this library and with gensim, in turns, and compares speed and quality.
 
 python -m benchmarks.word2vec --text FILE ... --tokenization letters --data-dir DIR
 
-Both read the same text, with the same settings and as many threads as there are cores. A turn is a whole
-training in a process of its own; timed is everything after the vocabulary is known, compiling included.
-gensim reads its file in C, its fastest way.
+Both read the same text, with the same settings and one thread per core. A turn is a whole training in its own process.
+The time starts when the vocabulary is known and includes compilation. gensim reads its file in C, its fastest way.
+
+Writes `results/word2vec.json`.
 """
 
 import argparse
@@ -16,59 +17,66 @@ import tempfile
 import time
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from benchmarks.run import RESULTS
 from keras_tying import data
+from keras_tying.commands.train import changed_recipe
 from keras_tying.data.similarity import load_similarity_sets
 from keras_tying.files import write_atomically
 from keras_tying.metrics import word_similarity
-from keras_tying.training import Run, SkipGramSettings, environment, train_skip_gram
+from keras_tying.tasks import SkipGramTask
+from keras_tying.training import Run, RunSettings, environment, fit
+from keras_tying.zoo.recipes import load_recipe
 
-RESULTS = Path(__file__).parent / "results" / "word2vec.json"
+RECIPE = "word2vec"
 CORES = len(os.sched_getaffinity(0))
 
 Trained = tuple[float, list[str], dict[str, np.ndarray]]
 """Seconds, words, and the input and output embeddings."""
 
 
-def train_keras_tying(text: str, settings: SkipGramSettings) -> Trained:
+def train_keras_tying(settings: RunSettings) -> Trained:
     import keras
 
-    from keras_tying import zoo
-
-    tokens = data.file_tokens([text], "spaces")
-    vocabulary = data.Vocabulary.from_tokens(tokens, minimum_count=settings.minimum_count)
+    task = SkipGramTask(settings)
+    task.vocabularies = task.learn_vocabularies()
     keras.utils.set_random_seed(settings.seed)
     start = time.perf_counter()
-    ids = data.ids_on_disk(data.file_tokens([text], "spaces"), vocabulary)
-    model = zoo.skip_gram(len(vocabulary), settings.units, settings.tied, settings.negatives)
+    task.load_text()
+    model = task.build_model()
     with tempfile.TemporaryDirectory() as folder:
-        train_skip_gram(model, ids, vocabulary, settings, Run(folder))
+        fit(task, model, Run(folder))
     seconds = time.perf_counter() - start
     matrices = {role: np.array(matrix) for role, matrix in model.embedding_matrices().items()}
-    words, _ = data.words_alone(vocabulary, matrices["input"])
-    return seconds, words, {role: data.words_alone(vocabulary, matrix)[1] for role, matrix in matrices.items()}
+    words, _ = data.words_alone(task.vocabulary, matrices["input"])
+    return seconds, words, {role: data.words_alone(task.vocabulary, matrix)[1] for role, matrix in matrices.items()}
 
 
-def train_gensim(text: str, settings: SkipGramSettings) -> Trained:
+def train_gensim(settings: RunSettings) -> Trained:
     from gensim.models import Word2Vec
 
+    assert settings.files is not None
+    ((text,),) = settings.files["train"]
+    recipe: Any = settings.recipe
+    arguments, optimisation = recipe.model.arguments, recipe.optimisation
     model = Word2Vec(
-        vector_size=settings.units,
-        window=settings.window,
-        min_count=settings.minimum_count,
+        vector_size=arguments["units"],
+        window=recipe.data.window,
+        min_count=recipe.data.minimum_count,
         sg=1,
-        negative=settings.negatives,
-        sample=settings.subsample,
-        alpha=settings.learning_rate,
-        min_alpha=settings.final_learning_rate,
+        negative=arguments["negatives"],
+        sample=recipe.data.subsample,
+        alpha=optimisation.learning_rate,
+        min_alpha=optimisation.final_learning_rate,
         workers=CORES,
         seed=settings.seed,
     )
     model.build_vocab(corpus_file=text)
     start = time.perf_counter()
-    model.train(corpus_file=text, total_words=model.corpus_total_words, epochs=settings.epochs)
+    model.train(corpus_file=text, total_words=model.corpus_total_words, epochs=optimisation.epochs)
     seconds = time.perf_counter() - start
     return seconds, model.wv.index_to_key, {"input": model.wv.vectors, "output": model.syn1neg}
 
@@ -76,9 +84,9 @@ def train_gensim(text: str, settings: SkipGramSettings) -> Trained:
 CONTENDERS = {"keras-tying": train_keras_tying, "gensim": train_gensim}
 
 
-def turn(name: str, text: str, settings: SkipGramSettings, sets: list) -> dict:
+def turn(name: str, settings: RunSettings, sets: list) -> dict:
     """One training: its seconds and the Spearman correlations of its embeddings."""
-    seconds, words, matrices = CONTENDERS[name](text, settings)
+    seconds, words, matrices = CONTENDERS[name](settings)
     ids = {word: i for i, word in enumerate(words)}
     spearman = {
         role: {one.name: word_similarity(matrix, ids, one.pairs, one.scores).spearman for one in sets}
@@ -87,21 +95,29 @@ def turn(name: str, text: str, settings: SkipGramSettings, sets: list) -> dict:
     return {"seconds": round(seconds, 2), "spearman": spearman}
 
 
-def compare(text: str, words: int, settings: SkipGramSettings, sets: list, rounds: int) -> dict:
-    """Lets the contenders train by turns; speeds are medians, the ratio is the median within a round."""
+def compare(words: int, settings: RunSettings, sets: list, rounds: int) -> dict:
+    """Trains the contenders in turns. Speeds are medians; the speed ratio is the median of the ratios within a round.
+
+    Args:
+        words: Number of words of the text.
+        settings: Text and recipe of both contenders. The seed is the number of the round.
+        sets: Similarity sets that the embeddings are compared with.
+        rounds: Trainings of each contender.
+    """
+    epochs = settings.recipe.optimisation.epochs
     turns: dict[str, list[dict]] = {name: [] for name in CONTENDERS}
     load = []
     for seed in range(1, rounds + 1):
         load.append(round(os.getloadavg()[0], 2))
         for name, results in turns.items():
             with multiprocessing.get_context("spawn").Pool(1) as process:
-                results.append(process.apply(turn, (name, text, settings.model_copy(update={"seed": seed}), sets)))
+                results.append(process.apply(turn, (name, settings.model_copy(update={"seed": seed}), sets)))
             print(name, results[-1], flush=True)
     seconds = {name: [result["seconds"] for result in results] for name, results in turns.items()}
     return {
         "words": words,
         "words_per_second": {
-            name: round(words * settings.epochs / statistics.median(times), 1) for name, times in seconds.items()
+            name: round(words * epochs / statistics.median(times), 1) for name, times in seconds.items()
         },
         "speed_ratio": round(
             statistics.median(g / k for g, k in zip(seconds["gensim"], seconds["keras-tying"], strict=True)), 3
@@ -116,6 +132,13 @@ def compare(text: str, words: int, settings: SkipGramSettings, sets: list, round
     }
 
 
+def settings_for(text: str, epochs: int) -> RunSettings:
+    """Settings of a run of the recipe on a file of tokens that are separated by spaces."""
+    changes = {"data.corpus": "files", "data.tokenization": "spaces", "optimisation.epochs": epochs}
+    recipe: Any = changed_recipe(load_recipe(RECIPE), changes)
+    return RunSettings(recipe_name=RECIPE, seed=1, command="", files={"train": [[text]]}, recipe=recipe)
+
+
 def _mean_spearman(results: list[dict], role: str) -> float:
     return round(statistics.mean(rho for result in results for rho in result["spearman"][role].values()), 4)
 
@@ -128,7 +151,6 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, default=5)
     parser.add_argument("--rounds", type=int, default=3)
     arguments = parser.parse_args()
-    settings = SkipGramSettings(epochs=arguments.epochs)
     sets = load_similarity_sets(arguments.data_dir)
     with tempfile.NamedTemporaryFile("w", encoding="utf-8", suffix=".txt") as text:
         words = 0
@@ -139,18 +161,19 @@ def main() -> None:
                 if tokens:
                     print(*tokens, file=text)
         text.flush()
-        results = compare(text.name, words, settings, sets, arguments.rounds)
+        settings = settings_for(text.name, arguments.epochs)
+        results = compare(words, settings, sets, arguments.rounds)
     names = " ".join(path.name for path in arguments.text)
     results = {
         **environment(),
         "gensim": metadata.version("gensim"),
         "command": f"python -m benchmarks.word2vec --text {names} --tokenization {arguments.tokenization} "
         f"--epochs {arguments.epochs} --rounds {arguments.rounds} --data-dir DIR",
-        "settings": settings.model_dump(exclude={"seed", "command", "vocabulary_sha256"}, exclude_none=True),
+        "recipe": settings.recipe.model_dump(include={"model", "data", "optimisation"}, exclude_none=True),
         "results": results,
     }
-    RESULTS.parent.mkdir(exist_ok=True)
-    write_atomically(RESULTS, (json.dumps(results, indent=1) + "\n").encode())
+    RESULTS.mkdir(exist_ok=True)
+    write_atomically(RESULTS / "word2vec.json", (json.dumps(results, indent=1) + "\n").encode())
     print(json.dumps({key: value for key, value in results["results"].items() if key != "turns"}, indent=1))
 
 
