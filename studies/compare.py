@@ -1,7 +1,8 @@
-"""Compares runs of language models: validation perplexity by epoch, and the likeliest next words.
+"""Compares runs: validation perplexity by epoch, the likeliest next words, the weights of joint models.
 
 python train/compare.py curves runs/A runs/B ... --output plot.png      validation perplexity by epoch
 python train/compare.py next-words runs/A runs/B                        likeliest words after phrases
+python train/compare.py weights runs/nnjm                               |W| of the first hidden layer
 """
 
 import argparse
@@ -16,7 +17,11 @@ from keras_tying.commands.exit_codes import run_command
 from keras_tying.data import Vocabulary
 from keras_tying.files import write_atomically
 from keras_tying.models import LanguageModel
+from keras_tying.tasks import JointLanguageModelTask
 from keras_tying.training import Run
+from keras_tying.training.task import check_task
+from studies.joint_grid import position_weights
+from studies.joint_language_models import draw_position_weights, draw_weights
 from studies.pages import table
 from studies.plots import COLOURS, panel, write_png
 
@@ -43,6 +48,9 @@ def main() -> int:
     words.add_argument("--words", type=int, default=10, help="words per cell")
     words.add_argument("--output", type=Path, help="file for the table; default: it is only printed")
     words.set_defaults(command=print_next_words)
+    weights = commands.add_parser("weights", help="|W| of a joint model's first hidden layer, as PNG in its run")
+    weights.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="finished run, or a folder of runs")
+    weights.set_defaults(command=draw_first_layers)
     arguments = parser.parse_args()
     return run_command(lambda: arguments.command(arguments))
 
@@ -61,6 +69,15 @@ def print_next_words(arguments: argparse.Namespace) -> int:
     print(text)
     if arguments.output:
         write_atomically(arguments.output, (text + "\n").encode())
+    return 0
+
+
+def draw_first_layers(arguments: argparse.Namespace) -> int:
+    for run in (run for folder in arguments.runs for run in Run.find(folder)):
+        check_task(JointLanguageModelTask, run.settings().recipe, str(run.folder))
+        model = run.load_model()
+        print(draw_weights(model, run.folder / "weights.png"))
+        print(draw_position_weights(position_weights(model), model.window, run.folder / "positions.png"))
     return 0
 
 

@@ -7,15 +7,18 @@ from importlib import import_module
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # TensorFlow's warnings, without its remarks
 
-COMMANDS = {
-    "lm": ("keras_tying.commands.lm", "train a language model"),
-    "nmt": ("keras_tying.commands.nmt", "train a translator, or translate"),
-    "word2vec": ("keras_tying.commands.word2vec", "train skip-gram word vectors"),
-    "nnjm": ("keras_tying.commands.nnjm", "train joint language models"),
+TRAINING = {
+    "lm": ("LanguageModelTask", "train a language model"),
+    "nmt": ("TranslationTask", "train a translator, or translate"),
+    "word2vec": ("SkipGramTask", "train skip-gram word vectors"),
+    "nnjm": ("JointLanguageModelTask", "train joint language models"),
+}
+"""Task and purpose of each training command."""
+OTHERS = {
     "prepare": ("keras_tying.commands.prepare", "tokenize a text of any size once"),
     "cluster": ("keras_tying.distribution.local_cluster", "run a command as several workers on this machine"),
 }
-"""Module and purpose of each command."""
+"""Module and purpose of each other command."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -28,12 +31,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         The exit code.
     """
     name, *rest = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
+    commands = TRAINING | OTHERS
     if name in ("-h", "--help"):
         print("usage: keras-tying COMMAND ...\n")
-        print("\n".join(f"  {command:10} {purpose}" for command, (_, purpose) in COMMANDS.items()))
+        print("\n".join(f"  {command:10} {purpose}" for command, (_, purpose) in commands.items()))
         print("\nkeras-tying COMMAND --help shows the arguments of a command.")
         return 0
-    if name not in COMMANDS:
-        print(f"error: there is no command {name!r}. Known: {', '.join(COMMANDS)}", file=sys.stderr)
+    if name not in commands:
+        print(f"error: there is no command {name!r}. Known: {', '.join(commands)}", file=sys.stderr)
         return 2
-    return import_module(COMMANDS[name][0]).main(rest)
+    if name in OTHERS:
+        return import_module(OTHERS[name][0]).main(rest)
+    from keras_tying import tasks
+    from keras_tying.commands.train import train_command
+
+    return train_command(getattr(tasks, TRAINING[name][0]), rest)

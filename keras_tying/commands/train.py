@@ -3,9 +3,9 @@
 import argparse
 import json
 import tomllib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, TypeVar, get_args
+from typing import Any, get_args
 
 import keras
 
@@ -14,10 +14,8 @@ from keras_tying.distribution import STRATEGIES, Distribution, open_distribution
 from keras_tying.tables import validate_table
 from keras_tying.training.engine import create_run, train
 from keras_tying.training.runs import Run, RunSettings
-from keras_tying.training.task import Task
+from keras_tying.training.task import Task, check_task, open_task
 from keras_tying.zoo.recipes import Precision, Recipe, load_recipe, record_measured
-
-TaskT = TypeVar("TaskT", bound=Task)
 
 NOT_REPRODUCED = {
     *("run", "resume", "evaluate", "restartable", "record", "checkpoint_minutes"),
@@ -25,37 +23,29 @@ NOT_REPRODUCED = {
 }
 """Arguments that a reproducing command leaves out, or names at a fixed place."""
 
-Mode = Callable[[argparse.Namespace, Callable[[], Any]], int]
-"""A mode of one command: takes the arguments and a function that makes a task from them; returns the exit code."""
 
-
-def train_command(
-    task_class: type[Task], usage: str, argv: Sequence[str], modes: Mapping[str, tuple[str, Mode]] | None = None
-) -> int:
-    """Trains, resumes or evaluates runs of one task.
+def train_command(task_class: type[Task], argv: Sequence[str]) -> int:
+    """Trains, resumes or evaluates runs of one task, or runs another of its modes.
 
     Args:
         task_class: The task.
-        usage: Its help text.
         argv: The command's arguments.
-        modes: Further modes by option: its help text and what it does. An option whose help text starts with
-            `RUN:` takes the folder of a run.
 
     Returns:
         The exit code.
     """
-    parser = make_parser(task_class, usage, modes or {})
+    parser = make_parser(task_class)
     arguments = parser.parse_args(argv)
     return run_command(
-        lambda: _work(task_class, parser, arguments, modes or {}),
+        lambda: _work(task_class, parser, arguments),
         f"Continue with: python {task_class.script} --resume {{run}}",
     )
 
 
-def make_parser(task_class: type[Task], usage: str, modes: Mapping[str, tuple[str, Mode]]) -> argparse.ArgumentParser:
+def make_parser(task_class: type[Task]) -> argparse.ArgumentParser:
     """The parser of a training command. All commands share its arguments but those of the task."""
     parser = argparse.ArgumentParser(
-        prog=task_class.script, description=usage, formatter_class=argparse.RawDescriptionHelpFormatter
+        prog=task_class.script, description=task_class.usage, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     mode = parser.add_mutually_exclusive_group()
     mode.add_argument(
@@ -67,7 +57,7 @@ def make_parser(task_class: type[Task], usage: str, modes: Mapping[str, tuple[st
     )
     mode.add_argument("--resume", type=Path, metavar="RUN", help="continue a run, or all runs in a folder")
     mode.add_argument("--evaluate", type=Path, metavar="RUN", help="measure a trained run, or all runs in a folder")
-    for name, (text, _) in modes.items():
+    for name, (text, _) in task_class.modes().items():
         if text.startswith("RUN:"):
             mode.add_argument(f"--{name}", type=Path, metavar="RUN", help=text.removeprefix("RUN:").strip())
         else:
@@ -93,18 +83,13 @@ def make_parser(task_class: type[Task], usage: str, modes: Mapping[str, tuple[st
     return parser
 
 
-def _work(
-    task_class: type[Task],
-    parser: argparse.ArgumentParser,
-    arguments: argparse.Namespace,
-    modes: Mapping[str, tuple[str, Mode]],
-) -> int:
+def _work(task_class: type[Task], parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
     def new_task(recipe: str, files: dict[str, list[list[Path]]] | None) -> Task:
         return task_class(_new_settings(task_class, parser, arguments, recipe, files))
 
     if arguments.evaluate:
         return _evaluate(task_class, arguments)
-    for name, (_, mode) in modes.items():
+    for name, (_, mode) in task_class.modes().items():
         if getattr(arguments, name):
             return mode(arguments, lambda: new_task(arguments.recipe[0], task_class.given_files(arguments)))
     distribution = open_distribution(arguments.strategy, arguments.replicas, arguments.wait_minutes)
@@ -126,7 +111,7 @@ def _open_runs(
 ) -> list[tuple[Task, Run]]:
     """The runs that the command trains: existing ones, or new ones, which the chief makes."""
     if arguments.resume:
-        return [open_run(task_class, run) for run in Run.find(arguments.resume)]
+        return [(open_task(task_class, run), run) for run in Run.find(arguments.resume)]
     folders = run_folders(arguments)
 
     def make_or_open() -> list[tuple[Task, Run]]:
@@ -141,10 +126,10 @@ def _open_runs(
         task_class.complete(list(tasks.values()), next(iter(folders.values())))
         for recipe, task in tasks.items():
             create_run(task, folders[recipe])
-        return [open_run(task_class, Run(folder)) for folder in folders.values()]
+        return [(open_task(task_class, run), run) for run in map(Run.open, folders.values())]
 
     def open_all() -> list[tuple[Task, Run]]:
-        return [open_run(task_class, Run.open(folder)) for folder in folders.values()]
+        return [(open_task(task_class, run), run) for run in map(Run.open, folders.values())]
 
     return distribution.chief_first(make_or_open, open_all)
 
@@ -157,26 +142,6 @@ def run_folders(arguments: argparse.Namespace) -> dict[str, Path]:
     return {recipe: (arguments.run or Path("runs")) / Path(recipe).stem for recipe in arguments.recipe}
 
 
-def open_run(task_class: type[TaskT], run: Run) -> tuple[TaskT, Run]:
-    """The task of an existing run, with its vocabularies.
-
-    Raises:
-        ValueError: If it is a run of another task.
-    """
-    settings = run.settings()
-    _check_task(task_class, settings.recipe, str(run.folder), "run")
-    task = task_class(settings)
-    task.open_vocabularies(run)
-    return task, run
-
-
-def _check_task(task_class: type[Task], recipe: Recipe, name: str, what: str) -> None:
-    if recipe.task != task_class.name:
-        raise ValueError(
-            f"{name} is a {what} of the task {recipe.task!r}. {task_class.script} trains {task_class.name!r}."
-        )
-
-
 def _new_settings(
     task_class: type[Task],
     parser: argparse.ArgumentParser,
@@ -185,7 +150,7 @@ def _new_settings(
     files: dict[str, list[list[Path]]] | None,
 ) -> RunSettings:
     recipe = load_recipe(recipe_name, task_class.name)  # type: ignore[arg-type]  # each class has one of the names
-    _check_task(task_class, recipe, repr(recipe_name), "recipe")
+    check_task(task_class, recipe, f"the recipe {recipe_name!r}")
     changes = {**({"data.corpus": "files"} if files else {}), **task_class.changes(recipe, arguments)}
     if arguments.epochs is not None:
         changes["optimisation.epochs"] = arguments.epochs
@@ -263,7 +228,7 @@ def reproducing_command(
 
 def _evaluate(task_class: type[Task], arguments: argparse.Namespace) -> int:
     for run in Run.find(arguments.evaluate):
-        task, _ = open_run(task_class, run)
+        task = open_task(task_class, run)
         keras.utils.set_random_seed(task.settings.seed)
         model = run.load_model()
         task.load_text()

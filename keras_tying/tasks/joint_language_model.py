@@ -28,6 +28,17 @@ class JointLanguageModelTask(Task):
 
     name = "joint_language_model"
     script = "train/nnjm.py"
+    usage = """Trains NNLM, NNJM and NNJM-Global on aligned text, resumes runs, or evaluates them.
+
+python train/nnjm.py --train F E [LINKS] --valid F E [LINKS] --test F E [LINKS]     all three
+python train/nnjm.py --recipe nnjm --tied --set model.window=11 ...                 one of them, tied
+python train/nnjm.py --resume runs
+python train/nnjm.py --evaluate runs/nnjm
+
+F and E are source and target text, one sentence per line, with spaces between the tokens (`--tokenization plain` for
+running text), gzipped or not. LINKS holds `i-j` pairs, one line per sentence; without it the text is aligned by
+eflomal (pip install keras-tying[align]).
+"""
     default_recipes = ("nnlm", "nnjm", "nnjm_global")
     vocabulary_kinds = MappingProxyType({"source_vocabulary.txt": Vocabulary, "vocabulary.txt": Vocabulary})
     best_metric = "val_perplexity"
@@ -96,14 +107,6 @@ class JointLanguageModelTask(Task):
     @property
     def source_vocabulary(self) -> Vocabulary:
         return self.vocabularies["source_vocabulary.txt"]
-
-    @property
-    def vocabulary(self) -> Vocabulary:
-        return self.vocabularies["vocabulary.txt"]
-
-    @property
-    def words(self) -> list[str]:
-        return self.vocabulary.words
 
     @property
     def epoch_size(self) -> int:

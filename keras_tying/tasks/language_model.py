@@ -3,56 +3,46 @@
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import keras
 import numpy as np
 from keras import ops
 
-from keras_tying.data import SPLITS, PreparedText, Vocabulary, Windows, windows
+from keras_tying.data import SPLITS, PreparedText, Windows, windows
 from keras_tying.data.batching import rows_of
-from keras_tying.tasks.text import add_text_arguments, given_text_files, open_corpus, text_changes
+from keras_tying.tasks.text import TextTask, open_corpus
 from keras_tying.training.batches import BlockBatches
 from keras_tying.training.progress import Progress
-from keras_tying.training.task import Task
-from keras_tying.zoo.recipes import Recipe
 
 GENERATED_WORDS = 60
 """Length of the sample text in TensorBoard."""
 
 
-class LanguageModelTask(Task):
+class LanguageModelTask(TextTask):
     """A recurrent language model of the zoo on one text."""
 
     name = "language_model"
     script = "train/lm.py"
+    usage = """Trains a language model, resumes a run, or evaluates one.
+
+python train/lm.py                                                      embedded corpus, minutes
+python train/lm.py --recipe ptb_small_tied_projection --data-dir DIR    a published configuration
+python train/lm.py --train-file A --valid-file B --test-file C          your own UTF-8 text
+python train/lm.py --prepared DIR                                       text of any size, see train/prepare.py
+python train/lm.py --resume runs/NAME
+python train/lm.py --evaluate runs/NAME                                 exact; --mc-passes 50 also with dropout
+"""
     default_recipes = ("embedded_small_tied",)
-    vocabulary_kinds = MappingProxyType({"vocabulary.txt": Vocabulary})
+    splits = SPLITS
 
     ids: dict[str, np.ndarray | PreparedText]
     """Word ids of each split."""
 
     @classmethod
     def add_arguments(cls, parser: ArgumentParser) -> None:
-        add_text_arguments(parser, SPLITS)
+        super().add_arguments(parser)
         parser.add_argument("--mc-passes", type=int, metavar="N", help="with --evaluate: also average N dropout passes")
-
-    @classmethod
-    def given_files(cls, arguments: Namespace) -> dict[str, list[list[Path]]] | None:
-        return given_text_files(arguments, SPLITS)
-
-    @classmethod
-    def changes(cls, recipe: Recipe, arguments: Namespace) -> dict[str, Any]:
-        return text_changes(arguments)
-
-    @property
-    def vocabulary(self) -> Vocabulary:
-        return self.vocabularies["vocabulary.txt"]
-
-    @property
-    def words(self) -> list[str]:
-        return self.vocabulary.words
 
     @property
     def epoch_size(self) -> int:

@@ -1,8 +1,7 @@
 """Skip-gram: word vectors with negative sampling from a text of any length."""
 
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import keras
@@ -13,7 +12,6 @@ from keras_tying.data import (
     PreparedCorpus,
     PreparedText,
     SkipGramBatches,
-    Vocabulary,
     ids_on_disk,
     save_word_vectors,
     word_counts,
@@ -21,12 +19,11 @@ from keras_tying.data import (
 )
 from keras_tying.data.skip_gram import check_enough_words, noise_distribution
 from keras_tying.metrics import nearest_neighbours
-from keras_tying.tasks.text import add_text_arguments, given_text_files, open_corpus, text_changes
+from keras_tying.tasks.text import TextTask, open_corpus
 from keras_tying.training.batches import EpochBatches
 from keras_tying.training.progress import Progress
 from keras_tying.training.runs import Run
-from keras_tying.training.task import Task
-from keras_tying.zoo.recipes import Loss, Recipe
+from keras_tying.zoo.recipes import Loss
 
 SPAN = 16
 """Words per span of text. The words of a span share their negatives."""
@@ -35,36 +32,26 @@ LARGEST_STEP = 12.0
 """Largest learning rate times number of draws of a word per batch; see `spans_per_batch`."""
 
 
-class SkipGramTask(Task):
+class SkipGramTask(TextTask):
     """Skip-gram word vectors, untied or tied."""
 
     name = "skip_gram"
     script = "train/word2vec.py"
+    usage = """Trains skip-gram word vectors, untied or tied, or resumes a run.
+
+python train/word2vec.py                                            embedded corpus, a minute
+python train/word2vec.py --recipe word2vec_tied                     input and output embeddings in one matrix
+python train/word2vec.py --corpus text8                             or ptb; --data-dir DIR instead of a download
+python train/word2vec.py --train-file A B --tokenization letters    your own UTF-8 text, of any length
+python train/word2vec.py --prepared DIR                             text of any size, see train/prepare.py
+python train/word2vec.py --set model.units=300 data.window=10       other settings than the recipe's
+python train/word2vec.py --resume runs/NAME
+"""
     default_recipes = ("word2vec",)
-    vocabulary_kinds = MappingProxyType({"vocabulary.txt": Vocabulary})
+    splits = ("train",)
 
     ids: np.ndarray | PreparedText
     """Word ids of the training text, on disk."""
-
-    @classmethod
-    def add_arguments(cls, parser: ArgumentParser) -> None:
-        add_text_arguments(parser, ["train"])
-
-    @classmethod
-    def given_files(cls, arguments: Namespace) -> dict[str, list[list[Path]]] | None:
-        return given_text_files(arguments, ["train"])
-
-    @classmethod
-    def changes(cls, recipe: Recipe, arguments: Namespace) -> dict[str, Any]:
-        return text_changes(arguments)
-
-    @property
-    def vocabulary(self) -> Vocabulary:
-        return self.vocabularies["vocabulary.txt"]
-
-    @property
-    def words(self) -> list[str]:
-        return self.vocabulary.words
 
     @property
     def epoch_size(self) -> int:

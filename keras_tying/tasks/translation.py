@@ -1,8 +1,9 @@
 """Translation: sentence pairs in subwords, beam search, BLEU."""
 
 import math
+import sys
 from argparse import ArgumentParser, Namespace
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from types import MappingProxyType
@@ -29,8 +30,8 @@ from keras_tying.data import (
 from keras_tying.metrics import translation_scores
 from keras_tying.training.batches import EpochBatches
 from keras_tying.training.progress import Progress
-from keras_tying.training.runs import environment
-from keras_tying.training.task import Task
+from keras_tying.training.runs import Run, environment
+from keras_tying.training.task import Mode, Task, open_task
 from keras_tying.zoo.recipes import Recipe, write_results
 
 if TYPE_CHECKING:
@@ -51,6 +52,20 @@ class TranslationTask(Task):
 
     name = "translation"
     script = "train/nmt.py"
+    usage = """Trains a translator, resumes a run, evaluates one, or translates.
+
+python train/nmt.py                                                     phrases from CLDR, minutes
+python train/nmt.py --recipe multi30k_en_de_three_way --data-dir DIR    Multi30k
+python train/nmt.py --source A.en --target A.de --valid V.en V.de --test T.en T.de     your own UTF-8 text
+python train/nmt.py --prepared DIR --valid V.en V.de --test T.en T.de   text of any size, see train/prepare.py
+python train/nmt.py --resume runs/NAME
+python train/nmt.py --evaluate runs/NAME                                BLEU and chrF by sacrebleu, perplexity
+python train/nmt.py --translate runs/NAME < in > out                    one sentence per line
+python train/nmt.py --translate runs/NAME --attention plot.png < in     also plots the attention of the first sentence
+python train/nmt.py --overlap [--recipe NAME --data-dir DIR]            subwords that the languages share
+
+Text has one sentence per line and may be gzipped; --source and --target take several files.
+"""
     default_recipes = ("embedded_en_de",)
     vocabulary_kinds = MappingProxyType({"subwords.model": Subwords})
     default_loss_arguments = MappingProxyType({"scale": "mean"})
@@ -110,6 +125,13 @@ class TranslationTask(Task):
         if arguments.subwords:
             changes["data.vocabulary_size"] = len(Subwords.load(arguments.subwords))
         return changes
+
+    @classmethod
+    def modes(cls) -> dict[str, tuple[str, Mode]]:
+        return {
+            "translate": ("RUN: translate the lines of standard input", _translate),
+            "overlap": ("print how many subwords the languages share", _overlap),
+        }
 
     @property
     def subwords(self) -> Subwords:
@@ -296,25 +318,18 @@ def translate_sentences(
     return translations
 
 
-def translate_stream(subwords: Subwords, model: keras.Model, stream: BinaryIO, beam: int, plot: Path | None) -> None:
-    """Translates lines of UTF-8 text and prints the translations.
-
-    Args:
-        subwords: Subwords of the model.
-        model: A trained `Translator`.
-        stream: The text.
-        beam: Beam size.
-        plot: File for a plot of the first sentence's attention, or `None`.
-
-    Raises:
-        ValueError: If a line is not UTF-8; names its number.
-    """
-    for sentences in _chunks(stream):
-        translations = translate_sentences(model, subwords, sentences, beam)
+def _translate(arguments: Namespace, new_task: Callable[[], TranslationTask]) -> int:
+    """Prints the translations of the lines of standard input; `--attention` plots the first sentence's attention."""
+    run = Run.open(arguments.translate)
+    task = open_task(TranslationTask, run)
+    model, plot = run.load_model(), arguments.attention
+    for sentences in _chunks(sys.stdin.buffer):
+        translations = translate_sentences(model, task.subwords, sentences, arguments.beam)
         print(*translations, sep="\n", flush=True)
         if plot is not None:
-            attention_plot(model, subwords, sentences[0], translations[0]).savefig(plot, dpi=150)
+            attention_plot(model, task.subwords, sentences[0], translations[0]).savefig(plot, dpi=150)
             plot = None
+    return 0
 
 
 def _chunks(file: BinaryIO) -> Iterator[list[str]]:
@@ -332,16 +347,13 @@ def _chunks(file: BinaryIO) -> Iterator[list[str]]:
         yield lines
 
 
-def print_overlap(task: TranslationTask, record: bool) -> None:
+def _overlap(arguments: Namespace, new_task: Callable[[], TranslationTask]) -> int:
     """Prints how many subwords of the training text occur in one language only and in both.
-
-    Args:
-        task: With a text.
-        record: Whether the counts are written to the zoo's results.
 
     Reference:
         Press and Wolf, Using the Output Embedding to Improve Language Models, table 1.
     """
+    task = new_task()
     data = task.recipe.data
     task.vocabularies = task.learn_vocabularies()
     counts = task.training_pairs().overlap()
@@ -349,7 +361,7 @@ def print_overlap(task: TranslationTask, record: bool) -> None:
     print(f"Subwords only in {source}  {counts['only_source']:>8,}")
     print(f"Subwords only in {target}  {counts['only_target']:>8,}")
     print(f"Subwords in both     {counts['both']:>8,}")
-    if record:
+    if arguments.record:
         results = {
             "corpus": data.corpus,
             "source": data.source_language,
@@ -357,9 +369,10 @@ def print_overlap(task: TranslationTask, record: bool) -> None:
             "subwords": len(task.subwords),
             **counts,
             **environment(),
-            "command": task.settings.command + " --overlap",
+            "command": task.settings.command,
         }
         print(write_results(f"overlap_{data.corpus}_{source}_{target}".lower(), results))
+    return 0
 
 
 def attention_plot(model: keras.Model, subwords: Subwords, source: str, translation: str) -> "Figure":

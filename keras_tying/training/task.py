@@ -2,14 +2,15 @@
 
 from abc import ABC, abstractmethod
 from argparse import ArgumentParser, Namespace
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import keras
 
 from keras_tying import zoo
+from keras_tying.data import Vocabulary
 from keras_tying.files import check_fingerprint
 from keras_tying.losses import AugmentedLoss, SampledCrossEntropy, SequenceCrossEntropy
 from keras_tying.training.batches import EpochBatches
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
 
 LOSSES = {"cross_entropy": SequenceCrossEntropy, "augmented": AugmentedLoss, "sampled": SampledCrossEntropy}
 """Losses by their name in recipes."""
+
+Mode = Callable[[Namespace, Callable[[], Any]], int]
+"""A mode of a command: takes the arguments and a function that makes a task from them, returns the exit code."""
 
 
 class Task(ABC):
@@ -41,6 +45,8 @@ class Task(ABC):
     """The value of the key `task` in its recipes."""
     script: ClassVar[str]
     """The script that trains it, for example `"train/lm.py"`."""
+    usage: ClassVar[str]
+    """The help text of its command."""
     default_recipes: ClassVar[tuple[str, ...]]
     """What the command trains without `--recipe`."""
     vocabulary_kinds: ClassVar[Mapping[str, type[Any]]]
@@ -61,6 +67,14 @@ class Task(ABC):
     @abstractmethod
     def add_arguments(cls, parser: ArgumentParser) -> None:
         """Adds the arguments of this task to those that all tasks share."""
+
+    @classmethod
+    def modes(cls) -> dict[str, tuple[str, "Mode"]]:
+        """Further modes of its command by option: help text and what it does.
+
+        An option whose help text starts with `RUN:` takes the folder of a run.
+        """
+        return {}
 
     @classmethod
     def given_files(cls, arguments: Namespace) -> dict[str, list[list[Path]]] | None:
@@ -143,9 +157,14 @@ class Task(ABC):
         return None
 
     @property
-    @abstractmethod
+    def vocabulary(self) -> Vocabulary:
+        """The words that the model predicts."""
+        return self.vocabularies["vocabulary.txt"]
+
+    @property
     def words(self) -> list[str]:
         """The words of `model.embedding`, in order of ids."""
+        return self.vocabulary.words
 
     @property
     @abstractmethod
@@ -171,3 +190,27 @@ class Task(ABC):
     @abstractmethod
     def evaluate(self, model: keras.Model, arguments: Namespace) -> list[str]:
         """Measures a trained model anew: lines to print."""
+
+
+TaskT = TypeVar("TaskT", bound=Task)
+
+
+def open_task(task_class: type[TaskT], run: Run) -> TaskT:
+    """The task of an existing run, with its vocabularies.
+
+    Raises:
+        ValueError: If it is a run of another task, or a vocabulary is not the one it was made with.
+    """
+    settings = run.settings()
+    check_task(task_class, settings.recipe, str(run.folder))
+    task = task_class(settings)
+    task.open_vocabularies(run)
+    return task
+
+
+def check_task(task_class: type[Task], recipe: Recipe, name: str) -> None:
+    """Raises ValueError if a recipe is for another task; `name` says where the recipe is from."""
+    if recipe.task != task_class.name:
+        raise ValueError(
+            f"{name} is for the task {recipe.task!r}. Received: {task_class.script}, for {task_class.name!r}."
+        )

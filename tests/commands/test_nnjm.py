@@ -39,6 +39,14 @@ def test_all_three_models_leave_everything_in_their_folders(tmp_path, bitext, ru
         "--train TRAIN TRAIN TRAIN --valid VALID VALID VALID --test TEST TEST TEST --tied"
     )
 
+    drawn = run_here("train/compare.py", "weights", folder)
+    assert drawn.returncode == 0, drawn.stderr
+    plots = [
+        folder / run / f"{plot}.png" for run in ("nnjm", "nnjm_global", "nnlm") for plot in ("weights", "positions")
+    ]
+    assert drawn.stdout.split() == list(map(str, plots))
+    assert all(path.read_bytes().startswith(b"\x89PNG") for path in plots)
+
     again = run_here("train/nnjm.py", *bitext, *options)
     assert again.returncode == 2
     assert "already holds a run" in again.stderr

@@ -95,6 +95,8 @@ def test_bad_arguments_are_named(tmp_path, run_here, arguments, message):
     own = tmp_path / "own.txt"
     own.write_text("a\tb\t1\n")
     extra = ["--set", own] if "embeddings" in arguments[0] else []
+    if "word2vec" in arguments[0] and "--resume" not in arguments:
+        extra = ["--run", tmp_path / "run"]
     process = run_here(*arguments, *extra)
     assert process.returncode == 2
     assert message in process.stderr

@@ -4,6 +4,7 @@ import functools
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -176,6 +177,25 @@ def test_a_full_disk_stops_all_workers_and_leaves_earlier_checkpoints(tmp_path, 
     assert "File too large" in output
     assert "starting all workers again" not in output
     assert {path: path.read_bytes() for path in (run / "checkpoints").iterdir()} == before
+
+
+EACH_ITS_OWN_FOLDER = """
+import json, os, runpy, sys
+sys.argv = ["train/lm.py", "--resume", sys.argv[1 + json.loads(os.environ["TF_CONFIG"])["task"]["index"]]]
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
+
+
+def test_a_checkpoint_that_only_some_workers_see_is_an_error(tmp_path, text_files, run_python):
+    (tmp_path / "small.toml").write_text(RECIPE)
+    shared, own = tmp_path / "shared", tmp_path / "own"
+    run_python("train/lm.py", "--recipe", tmp_path / "small.toml", *text_files, "--run", shared)
+    shutil.copytree(shared, own, ignore=shutil.ignore_patterns("checkpoints"))
+    process, _ = start_cluster("--", "-c", EACH_ITS_OWN_FOLDER, shared, own)
+    output, _ = process.communicate(timeout=120)
+    assert process.returncode == USAGE, output
+    assert f"1 of 2 workers find a checkpoint in {shared / 'checkpoints'}" in output
+    assert "must be one that all of them see" in output
 
 
 def test_a_worker_that_never_comes_up_is_named(tmp_path):

@@ -1,9 +1,11 @@
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 import keras_tying as kt
-from keras_tying.tasks import TranslationTask
+from keras_tying.tasks import TranslationTask, translation
 from keras_tying.tasks.translation import pair_perplexity, translate_sentences
 from keras_tying.training import CheckpointStore, Run, RunSettings, fit
 from keras_tying.training.optimisation import make_optimizer
@@ -72,11 +74,18 @@ def test_perplexity_is_that_of_all_target_subwords(trained, pairs, subwords):
     np.testing.assert_allclose(pair_perplexity(model, encoded), np.exp(total / encoded.target_tokens), rtol=1e-5)
 
 
-def test_translations_come_in_the_order_of_their_sentences(trained, subwords):
-    model = trained[0]
-    sentences = ["dog", "cat snow house dog", "", "snow snow"]
-    alone = [translate_sentences(model, subwords, [sentence])[0] for sentence in sentences]
-    assert translate_sentences(model, subwords, sentences) == alone
+class CopyingTranslator:
+    """Translates each sentence into itself."""
+
+    def translate(self, source, end_id, beam_size, length_penalty):
+        assert source.shape[0] * source.shape[1] * beam_size <= 40
+        return SimpleNamespace(words=source[:, None])
+
+
+def test_translations_come_in_the_order_of_their_sentences(subwords, monkeypatch):
+    monkeypatch.setattr(translation, "POSITIONS_PER_CALL", 40)
+    sentences = ["dog", "cat snow house dog", "", *["snow snow", "house"] * 9]
+    assert translate_sentences(CopyingTranslator(), subwords, sentences, beam_size=2) == sentences
 
 
 def test_the_learning_rate_falls_linearly():
