@@ -47,8 +47,9 @@ def train_keras_tying(text: str, settings: SkipGramSettings) -> Trained:
         train_skip_gram(model, ids, vocabulary, settings, Run(folder))
     seconds = time.perf_counter() - start
     matrices = {role: np.array(matrix) for role, matrix in model.embedding_matrices().items()}
-    words, _ = data.words_alone(vocabulary, matrices["input"])
-    return seconds, words, {role: data.words_alone(vocabulary, matrix)[1] for role, matrix in matrices.items()}
+    words, _ = data.without_special_words(vocabulary, matrices["input"])
+    vectors = {role: data.without_special_words(vocabulary, matrix)[1] for role, matrix in matrices.items()}
+    return seconds, words, vectors
 
 
 def train_gensim(text: str, settings: SkipGramSettings) -> Trained:
