@@ -51,8 +51,9 @@ def train_keras_tying(settings: RunSettings) -> Trained:
         fit(task, model, Run(folder))
     seconds = time.perf_counter() - start
     matrices = {role: np.array(matrix) for role, matrix in model.embedding_matrices().items()}
-    words, _ = data.words_alone(task.vocabulary, matrices["input"])
-    return seconds, words, {role: data.words_alone(task.vocabulary, matrix)[1] for role, matrix in matrices.items()}
+    words, _ = data.without_special_words(task.vocabulary, matrices["input"])
+    vectors = {role: data.without_special_words(task.vocabulary, matrix)[1] for role, matrix in matrices.items()}
+    return seconds, words, vectors
 
 
 def train_gensim(settings: RunSettings) -> Trained:

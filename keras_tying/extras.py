@@ -1,18 +1,18 @@
-"""Packages that only some uses need: imported when they are used."""
+"""Imports of optional packages."""
 
 from importlib import import_module
 from types import ModuleType
 
 
 def require(module: str, extra: str) -> ModuleType:
-    """Imports a package that an extra of this one installs.
+    """Imports a module of an optional package.
 
     Args:
-        module: Its name, for example `"sentencepiece"`.
-        extra: The extra, for example `"translation"`.
+        module: Name of the module, for example `"sentencepiece"`.
+        extra: Extra of keras-tying that installs the package, for example `"translation"`.
 
     Raises:
-        ModuleNotFoundError: If it is not installed; says how to install it.
+        ModuleNotFoundError: If the package is not installed. The message gives the command that installs it.
     """
     try:
         return import_module(module)

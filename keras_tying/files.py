@@ -1,4 +1,4 @@
-"""Files that are either whole or not there, and those that must be the ones they were."""
+"""Atomic file writes and SHA-256 checks."""
 
 import os
 import tempfile
@@ -6,10 +6,10 @@ from pathlib import Path
 
 
 def write_atomically(path: str | Path, content: bytes) -> None:
-    """Writes `content` so that a reader, or a crash, sees the old file or the new one, never a part.
+    """Writes a file atomically: after a crash, the file has either the old or the new content.
 
     Raises:
-        OSError: If the file cannot be written (no space, no permission); the old file stays.
+        OSError: If the file cannot be written, for example without space or permission. The old file is kept.
     """
     path = Path(path)
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
@@ -26,16 +26,16 @@ def write_atomically(path: str | Path, content: bytes) -> None:
 
 
 def check_fingerprint(path: Path, what: str, expected: str, received: str) -> None:
-    """Checks that a file is the one that was worked with before.
+    """Checks the SHA-256 of a file.
 
     Args:
         path: The file.
-        what: What it should be, for example `"vocabulary this run was made with"`.
-        expected: SHA-256 of that.
-        received: SHA-256 of what it is.
+        what: Description of the expected content, for example `"vocabulary this run was made with"`.
+        expected: Expected SHA-256.
+        received: SHA-256 of the file.
 
     Raises:
-        ValueError: If it is another.
+        ValueError: If the two differ.
     """
     if received != expected:
-        raise ValueError(f"{path} is not the {what}: expected SHA-256 {expected}, received {received}. Put it back.")
+        raise ValueError(f"{path} is not the {what}: expected SHA-256 {expected}, received {received}. Restore it.")

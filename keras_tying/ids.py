@@ -3,11 +3,11 @@
 import numpy as np
 
 PAD_ID = -1
-"""The id that pads sentences. It also stands before the first word of a target sentence; its vector is zero."""
+"""The id that pads sentences, and the input before the first word of a target sentence. Its vector is zero."""
 
 
 def check_ids(ids: np.ndarray, vocabulary_size: int) -> None:
-    """Raises ValueError unless all ids are in `[0, vocabulary_size)`."""
+    """Raises ValueError if an id is not in `[0, vocabulary_size)`."""
     ids = np.asarray(ids)
     outside = ids[(ids < 0) | (ids >= vocabulary_size)]
     if outside.size:

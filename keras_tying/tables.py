@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 
 class Table(BaseModel):
-    """A TOML table. Unknown keys and values of another type are errors; nothing is converted."""
+    """A TOML table. Unknown keys and values of the wrong type are errors. No value is converted."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, protected_namespaces=())
 
@@ -18,10 +18,10 @@ TableT = TypeVar("TableT", bound=Table)
 
 
 def parse_toml(text: str, origin: str) -> dict[str, Any]:
-    """Reads TOML text into a dictionary.
+    """Parses TOML text into a dictionary.
 
     Raises:
-        ValueError: If it is not TOML; names `origin`.
+        ValueError: If the text is not TOML. The message gives `origin`.
     """
     try:
         return tomllib.loads(text)
@@ -33,7 +33,8 @@ def validate_table(kind: type[TableT], values: dict[str, Any], origin: str) -> T
     """Checks a dictionary against the fields of a table.
 
     Raises:
-        ValueError: If a key is missing, unknown or of the wrong type; names `origin`, key and value in one line.
+        ValueError: If a key is missing or unknown, or a value has the wrong type. The message is one line with
+            `origin`, key and value.
     """
     try:
         return kind.model_validate(values)
@@ -48,7 +49,7 @@ def load_table(kind: type[TableT], path: Path) -> TableT:
     """Reads a table from a file.
 
     Raises:
-        ValueError: As `parse_toml` and `validate_table`; names the file.
+        ValueError: As `parse_toml` and `validate_table`, with the file as `origin`.
     """
     return validate_table(kind, parse_toml(path.read_text(encoding="utf-8"), str(path)), str(path))
 

@@ -11,7 +11,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from keras_tying.data import Vocabulary, load_word_vectors, words_alone
+from keras_tying.data import Vocabulary, load_word_vectors, without_special_words
 from keras_tying.data.similarity import SimilaritySet
 from keras_tying.metrics import nearest_neighbours, pair_correlations, word_similarity
 from keras_tying.training import Run
@@ -75,8 +75,8 @@ def _read(path: Path) -> list[Embedding]:
             raise ValueError(
                 f"{path} has {len(matrix)} words in its model. Received: a vocabulary of {len(vocabulary)}."
             )
-        counted = words_alone(vocabulary, updates[role])[1] if role in updates else None
-        embeddings.append(Embedding(role, path.name, *words_alone(vocabulary, matrix), counted))
+        counted = without_special_words(vocabulary, updates[role])[1] if role in updates else None
+        embeddings.append(Embedding(role, path.name, *without_special_words(vocabulary, matrix), counted))
     return embeddings
 
 

@@ -91,7 +91,7 @@ def prepare_text(arguments: argparse.Namespace) -> int:
 
 def prepare_pairs(arguments: argparse.Namespace) -> int:
     if arguments.source or arguments.target:
-        pairs = data.side_by_side(arguments.source or [], arguments.target or [])
+        pairs = data.zip_files(arguments.source or [], arguments.target or [])
         corpus = data.parallel_files({"train": pairs})
     else:
         source, target = arguments.languages

@@ -1,4 +1,4 @@
-"""Word alignments for text that comes without, computed by eflomal."""
+"""Word alignment with eflomal."""
 
 import tempfile
 from collections.abc import Sequence
@@ -7,26 +7,26 @@ from pathlib import Path
 from keras_tying.data.bitext import Bitext
 from keras_tying.files import write_atomically
 
-LONGEST = 1024
-"""Tokens of the longest sentence eflomal aligns."""
+MAXIMUM_LENGTH = 1024
+"""Maximum number of tokens in a sentence that eflomal aligns."""
 
 
 def align(texts: Sequence[Bitext], folder: str | Path) -> list[Bitext]:
-    """Aligns texts with each other's help and writes a file of `i-j` pairs for each.
+    """Aligns the words of texts and writes one file of `i-j` pairs per text.
 
-    Links are those of the direction in which every target word has at most one, as each needs one to
-    be affiliated. The aligner draws samples: another call may link some words otherwise.
+    The links are those of the direction in which each target word has at most one. The aligner is not
+    deterministic: repeated calls may return different links.
 
     Args:
-        texts: Splits of one corpus. They are aligned together, so that small ones profit.
-        folder: Receives `0.align`, `1.align`, ...; made if it is not there.
+        texts: Splits of one corpus. They are aligned together, which helps small splits.
+        folder: Folder for the files `0.align`, `1.align`, ...; created if missing.
 
     Returns:
-        The texts, each with its new file of links.
+        The texts with their new alignment files.
 
     Raises:
         ModuleNotFoundError: If eflomal is not installed.
-        ValueError: If the files of a text differ in length.
+        ValueError: If the files of a text have different numbers of lines.
 
     Reference:
         Östling and Tiedemann, Efficient Word Alignment with Markov Chain Monte Carlo.
@@ -35,18 +35,18 @@ def align(texts: Sequence[Bitext], folder: str | Path) -> list[Bitext]:
         from eflomal import Aligner
     except ModuleNotFoundError:
         raise ModuleNotFoundError(
-            "Text without an alignment needs eflomal: pip install keras-tying[align]. Or name files of `i-j` pairs."
+            "Word alignment needs eflomal: pip install keras-tying[align]. Or give files of `i-j` pairs."
         ) from None
     pairs = [pair for text in texts for pair in text.pairs()]
-    # A pair eflomal would leave out, an empty or a very long one, gets a stand-in and no links.
-    usable = [all(0 < len(side) <= LONGEST for side in pair) for pair in pairs]
+    # eflomal skips empty and very long sentences: their pairs get a placeholder and no links.
+    usable = [all(0 < len(side) <= MAXIMUM_LENGTH for side in pair) for pair in pairs]
     sides = [
         [" ".join(pair[i]) + "\n" if use else "-\n" for pair, use in zip(pairs, usable, strict=True)] for i in (0, 1)
     ]
     with tempfile.TemporaryDirectory() as temporary:
-        found = Path(temporary) / "links"
-        Aligner().align(*sides, links_filename_fwd=str(found))
-        lines = found.read_text().splitlines()
+        output = Path(temporary) / "links"
+        Aligner().align(*sides, links_filename_fwd=str(output))
+        lines = output.read_text().splitlines()
     links = iter([line if use else "" for line, use in zip(lines, usable, strict=True)])
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)

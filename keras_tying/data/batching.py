@@ -1,4 +1,4 @@
-"""A stream of word ids to windows that continue each other."""
+"""Consecutive windows of a text for recurrent language models."""
 
 from dataclasses import dataclass
 
@@ -10,14 +10,14 @@ from keras_tying.ids import check_ids
 
 @dataclass(frozen=True)
 class Windows:
-    """Windows of a text cut into `batch_size` contiguous rows, in the order `fit` must see them.
+    """Windows of a text that is cut into `batch_size` contiguous rows, in the order of the batches.
 
-    Batch `k` holds window `k` of every row of the text, so a recurrent state carried from batch to batch continues
-    each row. Use `shuffle=False`.
+    Batch `k` holds window `k` of each row, so a recurrent state carried from batch to batch continues each row. Use
+    `fit` with `shuffle=False`.
 
     Attributes:
         ids: The text, `int32 [N]`, in memory or on disk.
-        batch_size: Rows of the text.
+        batch_size: Number of rows of the text.
         sequence_length: Words per window, `T`.
     """
 
@@ -31,35 +31,35 @@ class Windows:
 
     @property
     def lost(self) -> int:
-        """Tokens at the ends of the text and of the rows that fill no window."""
+        """Number of tokens at the ends of the text and of the rows that are in no window."""
         return len(self.ids) - self.batch_size * (self.batches * self.sequence_length + 1)
 
     @property
     def inputs(self) -> np.ndarray:
-        """Word ids of all batches, one after another, `int32 [batches * batch_size, T]`."""
+        """Word ids of all batches in order, `int32 [batches * batch_size, T]`."""
         return self.block(0, self.batches)[0].reshape(-1, self.sequence_length)
 
     @property
     def targets(self) -> np.ndarray:
-        """The word after each input, of the same shape."""
+        """The next word of each input, of the same shape."""
         return self.block(0, self.batches)[1].reshape(-1, self.sequence_length)
 
     def block(self, first: int, count: int, rows: slice = slice(None)) -> tuple[np.ndarray, np.ndarray]:
-        """Inputs and targets `int32 [N, B, T]` of some batches, or of some rows of them.
+        """Inputs and targets of consecutive batches, `int32 [N, B, T]`.
 
         Args:
-            first: The first of the batches.
-            count: How many; those after the last are left out.
-            rows: Which rows of the text.
+            first: Index of the first batch.
+            count: Maximum number of batches.
+            rows: Rows of the text to include.
         """
         count = min(count, self.batches - first)
         start, stop = first * self.sequence_length, (first + count) * self.sequence_length + 1
-        texts = rows_of(self.ids, self.batch_size, start, stop, rows)
+        pieces = rows_of(self.ids, self.batch_size, start, stop, rows)
 
-        def cut(texts: np.ndarray) -> np.ndarray:
-            return np.ascontiguousarray(texts.reshape(len(texts), count, self.sequence_length).swapaxes(0, 1))
+        def cut(tokens: np.ndarray) -> np.ndarray:
+            return np.ascontiguousarray(tokens.reshape(len(tokens), count, self.sequence_length).swapaxes(0, 1))
 
-        return cut(texts[:, :-1]), cut(texts[:, 1:])
+        return cut(pieces[:, :-1]), cut(pieces[:, 1:])
 
 
 def windows(
@@ -68,13 +68,13 @@ def windows(
     """Cuts a text into rows and the rows into windows.
 
     Args:
-        ids: Word ids `[N]` of the whole text.
-        batch_size: Rows.
+        ids: Word ids of the text, `[N]`.
+        batch_size: Number of rows of the text.
         sequence_length: Words per window, `T`.
-        vocabulary_size: If given, ids in memory are checked to be below it.
+        vocabulary_size: Optional. Ids in memory are checked to be below it.
 
     Raises:
-        ValueError: If the text is too short for one window a row, or an id is outside the vocabulary.
+        ValueError: If the text is too short for one window per row, or an id is outside the vocabulary.
 
     Example:
 
@@ -92,8 +92,8 @@ def windows(
     if cut.batches < 1:
         raise ValueError(
             f"A text needs at least {batch_size * (sequence_length + 1):,} tokens for {batch_size} rows with windows "
-            f"of {sequence_length} words. Received: {len(ids):,} tokens. Use more text, a smaller batch or a "
-            "shorter window."
+            f"of {sequence_length} words. Received: {len(ids):,} tokens. Use more text, a smaller batch size "
+            "or a shorter sequence length."
         )
     return cut
 
@@ -101,15 +101,15 @@ def windows(
 def rows_of(
     ids: np.ndarray | PreparedText, batch_size: int, start: int, stop: int, rows: slice = slice(None)
 ) -> np.ndarray:
-    """Places `start` to `stop` of the rows that a text is cut into, `int32 [B, stop - start]`.
+    """Positions `start` to `stop` of each row of a text, `int32 [B, stop - start]`.
 
     Args:
-        ids: Word ids `[N]` of the whole text.
-        batch_size: Rows.
-        start: The first place.
-        stop: The place after the last.
-        rows: Which of the rows.
+        ids: Word ids of the text, `[N]`.
+        batch_size: Number of rows of the text.
+        start: The first position.
+        stop: The position after the last.
+        rows: Rows of the text to include.
     """
     length = len(ids) // batch_size
-    places = [row * length for row in range(batch_size)[rows]]
-    return np.stack([ids[place + start : place + stop] for place in places])
+    offsets = [row * length for row in range(batch_size)[rows]]
+    return np.stack([ids[offset + start : offset + stop] for offset in offsets])

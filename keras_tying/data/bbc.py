@@ -1,4 +1,4 @@
-"""The BBC news articles, which come without a split of their own."""
+"""The BBC news articles and their splits."""
 
 import zipfile
 from pathlib import Path, PurePosixPath
@@ -8,14 +8,14 @@ MODULUS = 20
 
 
 def bbc_news(archive: Path) -> dict[str, list[str]]:
-    """Paragraphs of the articles of `bbc-fulltext.zip` by split.
+    """Paragraphs of the articles in `bbc-fulltext.zip`, by split.
 
-    Articles are numbered from 1 within each of the five classes. Numbers that 20 divides are test text, those
-    that leave 10 are validation text, all others training text: about 90, 5 and 5 in 100 of each class.
-    Articles follow each other by class and number; headlines are paragraphs.
+    Articles are numbered from 1 within each of the five classes. Numbers divisible by 20 are test text, numbers
+    with remainder 10 are validation text, all others are training text: about 5%, 5% and 90% of each class.
+    Articles are ordered by class and number. Headlines are paragraphs.
 
     Raises:
-        FileNotFoundError: If there is no such archive.
+        FileNotFoundError: If the archive does not exist.
 
     Reference:
         Greene and Cunningham, Practical Solutions to the Problem of Diagonal Dominance in Kernel Document
@@ -32,5 +32,5 @@ def bbc_news(archive: Path) -> dict[str, list[str]]:
 def _decoded(content: bytes) -> str:
     try:
         return content.decode("utf-8")
-    except UnicodeDecodeError:  # one article keeps its pound signs in another encoding
+    except UnicodeDecodeError:  # one article has Latin-1 pound signs
         return content.decode("latin-1")

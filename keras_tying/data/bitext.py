@@ -1,4 +1,4 @@
-"""Sentence pairs and their word alignment, line by line from three files."""
+"""Sentence pairs with word alignment, read line by line from three files."""
 
 import re
 from collections.abc import Iterator
@@ -17,25 +17,27 @@ from keras_tying.data.vocabulary import Vocabulary
 PAIR = re.compile(r"\d{1,9}-\d{1,9}")
 LINKS = re.compile(rf"\s*(?:{PAIR.pattern}(?:\s+|$))*")
 PAIRS_AT_ONCE = 10_000
-"""Sentence pairs whose text is in memory at a time."""
+"""Number of sentence pairs that are encoded at a time."""
 
 Side = Literal["source", "target"]
 
 
 @dataclass(frozen=True)
 class Bitext:
-    """Files of sentence pairs, a sentence a line, and of the links between their words.
+    """Files of sentence pairs, one sentence per line, and their word alignment.
+
+    Each of the three files is gzipped if its name ends in `.gz`.
 
     Attributes:
-        source: UTF-8 text, gzipped if its name ends in `.gz`, as all three may be.
-        target: Its translation, line by line.
+        source: UTF-8 text.
+        target: UTF-8 text, the translation of each line.
         alignment: Links of each pair: `i-j` links source token `i` to target token `j`, both counted
-            from 0; a line without links is empty.
-        tokenization: How lines become tokens, see `tokenize`.
-        sentences: Pairs to read from the start of the files; `None` reads all.
+            from 0. The line of a pair without links is empty.
+        tokenization: Name of the tokenization, see `tokenize`.
+        sentences: Number of pairs to read from the start of the files; `None` reads all.
 
     Raises:
-        ValueError: If there is no such tokenization.
+        ValueError: If the tokenization is unknown.
     """
 
     source: Path
@@ -48,11 +50,11 @@ class Bitext:
         check_tokenization(self.tokenization)
 
     def aligned(self, alignment: Path) -> "Bitext":
-        """The same text with another file of links."""
+        """The same text with another alignment file."""
         return replace(self, alignment=alignment)
 
     def tokens(self, side: Side) -> Iterator[str]:
-        """All tokens of one side, each line closed by `<eos>`."""
+        """All tokens of one side, with `<eos>` after each line."""
         for line in islice(read_lines(getattr(self, side)), self.sentences):
             yield from tokenize(line, self.tokenization)
             yield END_OF_SENTENCE
@@ -61,27 +63,27 @@ class Bitext:
         """Tokens of source and target, pair by pair.
 
         Raises:
-            ValueError: If one file has more lines than the other; names file and line.
+            ValueError: If the files have different numbers of lines. The message gives file and line.
         """
         for lines in self._lines((self.source, self.target)):
             yield tokenize(lines[0], self.tokenization), tokenize(lines[1], self.tokenization)
 
     def lines(self) -> Iterator[tuple[str, str]]:
-        """Source and target sentences as they stand, pair by pair; raises as `pairs` does."""
+        """Source and target sentences without tokenization, pair by pair; raises as `pairs` does."""
         for lines in self._lines((self.source, self.target)):
             yield lines[0], lines[1]
 
     def encode(self, source_vocabulary: Vocabulary, target_vocabulary: Vocabulary) -> JointSamples:
-        """Reads the text into ids, and each target word's source position.
+        """Encodes the text as word ids, with one source position per target word.
 
         Raises:
-            ValueError: If there is no alignment, the files differ in length, a link is not written `i-j`
-                or points at a word that is not there; names file and line.
+            ValueError: If there is no alignment, the files have different numbers of lines, a link is not
+                of the form `i-j` or a position is out of range. The message gives file and line.
         """
         if self.alignment is None:
             raise ValueError(
-                f"{self.target} has no alignment. Expected a file of `i-j` pairs, a line a sentence; "
-                "`keras_tying.data.align` makes one."
+                f"{self.target} has no alignment. Expected a file of `i-j` pairs, one line per sentence; "
+                "`keras_tying.data.align` writes one."
             )
         lines = self._lines((self.source, self.target, self.alignment))
         parts, first = [], 1
@@ -94,60 +96,60 @@ class Bitext:
         sources, targets, links = zip(*chunk, strict=True)
         source_ids, source_starts = self._ids(sources, source_vocabulary)
         target_ids, target_starts = self._ids(targets, target_vocabulary)
-        places, sentences = parse_links(links, self.alignment, first)
-        self._check_range(places, sentences, first, np.diff(source_starts) - 1, np.diff(target_starts) - 1)
-        places = places + np.stack([source_starts[sentences], target_starts[sentences]], axis=1)
-        return source_ids, source_starts, target_ids, target_starts, affiliate(places, source_starts, target_starts)
+        positions, sentences = parse_links(links, self.alignment, first)
+        self._check_range(positions, sentences, first, np.diff(source_starts) - 1, np.diff(target_starts) - 1)
+        positions = positions + np.stack([source_starts[sentences], target_starts[sentences]], axis=1)
+        return source_ids, source_starts, target_ids, target_starts, affiliate(positions, source_starts, target_starts)
 
     def _ids(self, lines: tuple[str, ...], vocabulary: Vocabulary) -> tuple[np.ndarray, np.ndarray]:
-        """Ids of all lines, each closed by its end, and where each starts."""
+        """Ids of all lines with `<eos>` after each, and the start of each line."""
         sentences = [[*tokenize(line, self.tokenization), END_OF_SENTENCE] for line in lines]
         starts = np.cumsum([0, *map(len, sentences)])
         return vocabulary.encode(token for sentence in sentences for token in sentence), starts
 
-    def _check_range(self, places, sentences, first, *lengths) -> None:
+    def _check_range(self, positions, sentences, first, *lengths) -> None:
         for side, (name, length) in enumerate(zip(("source", "target"), lengths, strict=True)):
-            beyond = np.flatnonzero(places[:, side] >= length[sentences])
+            beyond = np.flatnonzero(positions[:, side] >= length[sentences])
             if len(beyond):
                 sentence = sentences[beyond[0]]
                 raise ValueError(
                     f"{self.alignment}, line {first + sentence}: expected {name} positions below "
-                    f"{length[sentence]}, the words of that sentence. "
-                    f"Received: {places[beyond[0], 0]}-{places[beyond[0], 1]}"
+                    f"{length[sentence]}, the length of the sentence. "
+                    f"Received: {positions[beyond[0], 0]}-{positions[beyond[0], 1]}"
                 )
 
     def _lines(self, paths: tuple[Path, ...]) -> Iterator[tuple[str, ...]]:
-        """Lines of several files side by side."""
+        """Lines of several files in parallel."""
         columns = islice(zip_longest(*map(read_lines, paths)), self.sentences)
         for number, lines in enumerate(columns, start=1):
             if None in lines:
-                longest = next(path for path, line in zip(paths, lines, strict=True) if line is not None)
-                total = sum(1 for _ in read_lines(longest))
+                longer = next(path for path, line in zip(paths, lines, strict=True) if line is not None)
+                total = sum(1 for _ in read_lines(longer))
                 raise ValueError(
-                    f"{paths[lines.index(None)]} ends before line {number}, where {longest} goes on: they have "
-                    f"{number - 1:,} and {total:,} lines. Expected a line a sentence in each file."
+                    f"{paths[lines.index(None)]} ends before line {number}, but {longer} continues: they have "
+                    f"{number - 1:,} and {total:,} lines. Expected one sentence per line in each file."
                 )
             yield lines
 
 
 def parse_links(lines: tuple[str, ...], path: Path | None, first: int) -> tuple[np.ndarray, np.ndarray]:
-    """Reads `i-j` pairs.
+    """Parses `i-j` pairs.
 
     Args:
-        lines: Lines of pairs, set apart by spaces.
-        path: The file they are from, for errors.
+        lines: Lines of pairs, separated by spaces.
+        path: The file of the lines, for error messages.
         first: Number of the first line in that file.
 
     Returns:
-        The pairs `int64 [M, 2]`, and the place in `lines` each is from, `[M]`.
+        The pairs `int64 [M, 2]`, and the index in `lines` of each pair, `[M]`.
 
     Raises:
-        ValueError: If anything is not such a pair; names file and line.
+        ValueError: If a line has anything but pairs. The message gives file and line.
 
     Example:
 
-    >>> pairs, places = parse_links(("0-1 2-0", "", "1-1"), None, first=1)
-    >>> pairs.tolist(), places.tolist()
+    >>> pairs, indices = parse_links(("0-1 2-0", "", "1-1"), None, first=1)
+    >>> pairs.tolist(), indices.tolist()
     ([[0, 1], [2, 0], [1, 1]], [0, 0, 2])
     """
     for number, line in enumerate(lines, start=first):

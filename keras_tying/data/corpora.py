@@ -1,4 +1,4 @@
-"""Corpora by name: where their text is and how it is split."""
+"""Named corpora and their splits."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -37,12 +37,12 @@ IMDB_SHA256 = "c40f74a18d3b61f90feba1e17730e0d38e8b97c05fde7008942e91923d1658fe"
 
 @dataclass(frozen=True)
 class Corpus:
-    """A text in three splits, or one.
+    """A text in one or more splits.
 
     Attributes:
-        name: What results are reported under.
-        splits: Lines of each split, by name: a file, several, or lines in memory.
-        tokenization: How its lines become tokens, see `tokenize`.
+        name: Name of the corpus in reported results.
+        splits: For each split, by name: a file, several files, or lines in memory.
+        tokenization: Name of the tokenization, see `tokenize`.
     """
 
     name: str
@@ -50,21 +50,21 @@ class Corpus:
     tokenization: str = "spaces"
 
     def lines(self, split: str) -> Iterator[str]:
-        """Lines of a split, read anew by each call."""
+        """Lines of a split. Each call reads the split from its start."""
         source = self.splits[split]
         for part in (source,) if isinstance(source, Path) else source:
             yield from read_lines(part) if isinstance(part, Path) else (part,)
 
     def tokens(self, split: str) -> Iterator[str]:
-        """Tokens of a split, each line closed by `<eos>`."""
+        """Tokens of a split, with `<eos>` after each line."""
         return tokens(self.lines(split), self.tokenization)
 
     def vocabulary(self, size: int | None = None, minimum_count: int = 1) -> Vocabulary:
-        """The words of the training split; see `Vocabulary.from_tokens`."""
+        """The vocabulary of the training split; see `Vocabulary.from_tokens`."""
         return Vocabulary.from_tokens(self.tokens("train"), size, minimum_count)
 
     def ids(self, split: str, vocabulary: Vocabulary) -> np.ndarray:
-        """Word ids `int32 [N]` of a split."""
+        """Word ids of a split, `int32 [N]`."""
         return vocabulary.encode(self.tokens(split))
 
 
@@ -72,17 +72,19 @@ def load_corpus(name: str, data_dir: str | Path | None = None) -> Corpus:
     """Loads a named corpus.
 
     Args:
-        name: `"embedded"`, the reference of the Python language that comes with Python, or `"ptb"`,
-            the Penn Treebank as processed by Mikolov, or `"wikitext-2"`, Wikipedia articles of 33,278 word
-            types as prepared by Merity et al., or `"bbc"`, news articles whose split `bbc_news` tells, or
-            `"imdb"`, movie reviews whose split `imdb_reviews` tells, or `"text8"`, the start of an English
-            Wikipedia as cleaned by Mahoney, which is all `train`.
-        data_dir: Folder that holds the corpus's files. Default: they are downloaded and their
-            SHA-256 is checked.
+        name: One of the following names.
+
+            - `"embedded"`: the Python language reference, which is part of Python.
+            - `"ptb"`: the Penn Treebank as processed by Mikolov.
+            - `"wikitext-2"`: Wikipedia articles of 33,278 word types as prepared by Merity et al.
+            - `"bbc"`: news articles, split by `bbc_news`.
+            - `"imdb"`: movie reviews, split by `imdb_reviews`.
+            - `"text8"`: the start of an English Wikipedia as cleaned by Mahoney. It has only the split `train`.
+        data_dir: Folder of the corpus files. Default: the files are downloaded and their SHA-256 is checked.
 
     Raises:
-        ValueError: If there is no corpus of that name, or a file is not the published one.
-        FileNotFoundError: If `data_dir` lacks a file.
+        ValueError: If the name is unknown, or a file is not the published one.
+        FileNotFoundError: If a file is missing in `data_dir`.
     """
     if name not in CORPORA:
         raise ValueError(f"There is no corpus {name!r}. Known: {sorted(CORPORA)}")
@@ -90,7 +92,7 @@ def load_corpus(name: str, data_dir: str | Path | None = None) -> Corpus:
 
 
 def load_files(train: str | Path, valid: str | Path, test: str | Path, tokenization: str = "spaces") -> Corpus:
-    """A corpus from three UTF-8 files, one sentence a line."""
+    """A corpus from three UTF-8 files, one sentence per line."""
     check_tokenization(tokenization)
     return Corpus("files", dict(zip(SPLITS, map(Path, (train, valid, test)), strict=True)), tokenization)
 

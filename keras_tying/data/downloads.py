@@ -1,4 +1,4 @@
-"""Files that are fetched once, checked and kept."""
+"""Cached downloads with SHA-256 checks."""
 
 import shutil
 import tarfile
@@ -11,38 +11,38 @@ from typing import IO
 
 
 def download(address: str, sha256: str, folder: str) -> Path:
-    """The file at `address`, from the cache's `folder` or, the first time, from the network.
+    """Downloads a file into `folder` of the cache, if it is not there yet.
 
     Raises:
-        ValueError: If the file received is not the one with that SHA-256.
-        ConnectionError: If it cannot be downloaded.
+        ValueError: If the SHA-256 of the file differs.
+        ConnectionError: If the file cannot be downloaded.
     """
     import pooch
 
-    kept = cache(folder)
+    path = cache(folder)
     name = address.rpartition("/")[2]
     try:
-        return Path(pooch.retrieve(address, sha256, fname=name, path=kept, progressbar=False))
+        return Path(pooch.retrieve(address, sha256, fname=name, path=path, progressbar=False))
     except OSError as error:
         raise ConnectionError(
-            f"{address} could not be downloaded: {error}. Put {name} into a folder and give that as the data folder."
+            f"{address} could not be downloaded: {error}. Put {name} into a folder and give it as the data folder."
         ) from error
 
 
 def cache(folder: str) -> Path:
-    """A folder of the user's cache."""
+    """Path of a folder in the user's cache."""
     import pooch
 
     return Path(pooch.os_cache("keras_tying")) / folder
 
 
 def find_file(name: str, sha256: str, address: str, folder: str, data_dir: Path | None) -> Path:
-    """A published file: from `data_dir` if that is given, else downloaded into the cache's `folder`.
+    """Path of a published file, in `data_dir` if given, else downloaded into `folder` of the cache.
 
     Raises:
-        FileNotFoundError: If there is no such folder.
+        FileNotFoundError: If `data_dir` does not exist.
         ValueError: If the file is not the published one.
-        ConnectionError: If it cannot be downloaded.
+        ConnectionError: If the file cannot be downloaded.
     """
     if data_dir is None:
         return download(address + name, sha256, folder)
@@ -53,32 +53,32 @@ def find_file(name: str, sha256: str, address: str, folder: str, data_dir: Path 
     path = data_dir / name
     if path.is_file() and pooch.file_hash(str(path)) != sha256:
         raise ValueError(
-            f"{path} is not the published file: its SHA-256 differs. To use a text of your own, "
-            "name its files instead of the corpus."
+            f"{path} is not the published file: its SHA-256 differs. To use your own text, "
+            "give its files instead of the name of a corpus."
         )
     return path
 
 
 def unpack(archive: Path, member: str, folder: str) -> Path:
-    """A file of a zip or tar archive, unpacked into the cache's `folder` the first time.
+    """Unpacks a file of a zip or tar archive into `folder` of the cache, if it is not there yet.
 
     Raises:
-        ValueError: If the archive has no such file.
+        ValueError: If the file is not in the archive.
     """
-    kept = cache(folder) / member
-    if not kept.is_file():
-        kept.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=kept.parent) as unfinished:
-            part = Path(unfinished) / kept.name
+    path = cache(folder) / member
+    if not path.is_file():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=path.parent) as temporary:
+            part = Path(temporary) / path.name
             with _member(archive, member) as content, part.open("wb") as file:
                 shutil.copyfileobj(content, file)
-            part.replace(kept)
-    return kept
+            part.replace(path)
+    return path
 
 
 @contextmanager
 def _member(archive: Path, member: str) -> Iterator[IO[bytes]]:
-    """A file of an archive, to be read."""
+    """Opens a file of an archive for reading."""
     try:
         if archive.suffix == ".zip":
             with zipfile.ZipFile(archive) as zipped, zipped.open(member) as content:

@@ -1,14 +1,13 @@
-"""A text that every user has: the language reference that CPython carries for `help()`."""
+"""The Python language reference, which CPython includes for `help()`."""
 
 import re
 
 
 def python_reference() -> dict[str, list[str]]:
-    """Paragraphs of Python's language reference, one a line, in three splits.
+    """Paragraphs of the Python language reference in three splits, one paragraph per line.
 
-    Of each ten paragraphs the ninth goes to `valid` and the tenth to `test`; a paragraph that occurs
-    twice is kept once, so nothing that is tested was trained on. The text varies a little from one
-    Python to the next.
+    Of every ten paragraphs, the ninth is in `valid`, the tenth in `test` and the others in `train`. Duplicates are
+    removed, so that no paragraph is in two splits. The text depends on the version of Python.
     """
     from pydoc_data.topics import topics
 
@@ -16,11 +15,11 @@ def python_reference() -> dict[str, list[str]]:
     blocks = (" ".join(block.split()) for block in re.split(r"\n\s*\n", text))
     paragraphs = list(dict.fromkeys(block for block in blocks if _is_prose(block)))
     splits: dict[str, list[str]] = {"train": [], "valid": [], "test": []}
-    for place, paragraph in enumerate(paragraphs):
-        splits[{8: "valid", 9: "test"}.get(place % 10, "train")].append(paragraph)
+    for i, paragraph in enumerate(paragraphs):
+        splits[{8: "valid", 9: "test"}.get(i % 10, "train")].append(paragraph)
     return splits
 
 
 def _is_prose(block: str) -> bool:
-    """Tables drawn with dashes and rulers are left out: they are easy to predict and teach nothing."""
+    """Whether more than half of a block is letters. Tables drawn with dashes are not."""
     return sum(c.isalpha() for c in block) > len(block) / 2

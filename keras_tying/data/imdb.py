@@ -1,4 +1,4 @@
-"""The IMDB movie reviews, whose training text has no validation part of its own."""
+"""The IMDB movie reviews and their splits."""
 
 import tarfile
 from pathlib import Path, PurePosixPath
@@ -8,14 +8,14 @@ LINE_BREAK = "<br />"
 
 
 def imdb_reviews(archive: Path) -> dict[str, list[str]]:
-    """Paragraphs of the reviews of `aclImdb_v1.tar.gz` by split.
+    """Paragraphs of the reviews in `aclImdb_v1.tar.gz`, by split.
 
-    The 25,000 reviews of its test folder are test text. Of its 75,000 others, labelled or not, those whose number
-    within their class 20 divides are validation text, all others training text. Reviews follow each other by class
-    (`neg`, `pos`, `unsup`) and number.
+    The 25,000 reviews in the test folder are test text. Of the other 75,000, labelled or not, those whose number
+    within their class is divisible by 20 are validation text, all others are training text. Reviews are ordered by
+    class (`neg`, `pos`, `unsup`) and number.
 
     Raises:
-        FileNotFoundError: If there is no such archive.
+        FileNotFoundError: If the archive does not exist.
 
     Reference:
         Maas et al., Learning Word Vectors for Sentiment Analysis, 2011.

@@ -1,4 +1,4 @@
-"""Aligned text as samples: a target word, what came before it, and what stands around its source word."""
+"""Samples of aligned text: a target word, its history and its source window."""
 
 from dataclasses import dataclass
 
@@ -7,20 +7,20 @@ import numpy as np
 
 @dataclass(frozen=True)
 class JointSamples:
-    """Ids of an aligned text; inputs are cut from them batch by batch, so a sample costs five integers.
+    """Ids of an aligned text. Inputs are made batch by batch, so a sample takes five integers of memory.
 
-    Sample `t` predicts target word `t`, a sentence's end included. Where a history reaches over the
-    start of its sentence, or a source window over either edge, the id of the sentence's end stands.
+    Sample `t` predicts target word `t`; ends of sentences are target words too. A history that reaches before the
+    start of its sentence is padded with the end id, and so is a source window that reaches beyond its sentence.
 
     Attributes:
-        source_ids: Word ids of the source, each sentence closed by its end, `int32 [M]`.
-        target_ids: The same of the target, `int32 [N]`.
-        affiliations: Each target word's position in `source_ids`, `int64 [N]`.
-        source_first: Where the source sentence of each target word starts, `int64 [N]`.
-        source_last: Where it has its end, `int64 [N]`.
-        target_first: Where the target sentence of each target word starts, `int64 [N]`.
-        source_end_id: Id of a source sentence's end.
-        target_end_id: Id of a target sentence's end.
+        source_ids: Source word ids, with the end id after each sentence, `int32 [M]`.
+        target_ids: Target word ids, with the end id after each sentence, `int32 [N]`.
+        affiliations: Position of each target word's source word in `source_ids`, `int64 [N]`.
+        source_first: First position of each target word's source sentence, `int64 [N]`.
+        source_last: Position of the end of that sentence, `int64 [N]`.
+        target_first: First position of each target word's sentence, `int64 [N]`.
+        source_end_id: Id of the end of a source sentence.
+        target_end_id: Id of the end of a target sentence.
     """
 
     source_ids: np.ndarray
@@ -34,26 +34,26 @@ class JointSamples:
 
     @classmethod
     def join(cls, parts: list, source_end_id: int, target_end_id: int) -> "JointSamples":
-        """Puts pieces of a text together.
+        """Concatenates parts of a text.
 
         Args:
-            parts: For each piece source ids, starts of its source sentences `[S + 1]`, target ids, starts
-                of its target sentences `[S + 1]` and affiliations, all counted within the piece.
-            source_end_id: Id of a source sentence's end.
-            target_end_id: Id of a target sentence's end.
+            parts: For each part: source ids, starts of the source sentences `[S + 1]`, target ids, starts
+                of the target sentences `[S + 1]` and affiliations. Positions are counted within the part.
+            source_end_id: Id of the end of a source sentence.
+            target_end_id: Id of the end of a target sentence.
         """
         columns: list[list[np.ndarray]] = [[] for _ in range(6)]
         source_length = target_length = 0
         for source_ids, source_starts, target_ids, target_starts, affiliations in parts:
             lengths = np.diff(target_starts)
-            places = (
+            positions = (
                 affiliations + source_length,
                 np.repeat(source_starts[:-1] + source_length, lengths),
                 np.repeat(source_starts[1:] + source_length - 1, lengths),
                 np.repeat(target_starts[:-1] + target_length, lengths),
             )
-            for column, piece in zip(columns, (source_ids, target_ids, *places), strict=True):
-                column.append(piece)
+            for column, values in zip(columns, (source_ids, target_ids, *positions), strict=True):
+                column.append(values)
             source_length += len(source_ids)
             target_length += len(target_ids)
         source, target, affiliations, first, last, target_first = (np.concatenate(column) for column in columns)
@@ -64,36 +64,36 @@ class JointSamples:
 
     @property
     def longest_source(self) -> int:
-        """Tokens of the longest source sentence, its end included."""
+        """Length of the longest source sentence, including its end."""
         return int((self.source_last - self.source_first).max()) + 1
 
     def histories(self, samples: np.ndarray, length: int) -> np.ndarray:
-        """The `length` target words before each sample, oldest first: `int32 [B, length]`."""
-        places = samples[:, None] + np.arange(-length, 0)
-        inside = places >= self.target_first[samples, None]
-        return np.where(inside, self.target_ids[np.maximum(places, 0)], np.int32(self.target_end_id))
+        """The `length` target words before each sample, oldest first, `int32 [B, length]`."""
+        positions = samples[:, None] + np.arange(-length, 0)
+        inside = positions >= self.target_first[samples, None]
+        return np.where(inside, self.target_ids[np.maximum(positions, 0)], np.int32(self.target_end_id))
 
     def windows(self, samples: np.ndarray, window: int) -> np.ndarray:
-        """The `window` source words around each sample's own: `int32 [B, window]`."""
-        places = self.affiliations[samples, None] + np.arange(-(window // 2), window // 2 + 1)[:window]
-        inside = (places >= self.source_first[samples, None]) & (places <= self.source_last[samples, None])
-        ids = self.source_ids[np.clip(places, 0, len(self.source_ids) - 1)]
+        """The `window` source words around the affiliated word of each sample, `int32 [B, window]`."""
+        positions = self.affiliations[samples, None] + np.arange(-(window // 2), window // 2 + 1)[:window]
+        inside = (positions >= self.source_first[samples, None]) & (positions <= self.source_last[samples, None])
+        ids = self.source_ids[np.clip(positions, 0, len(self.source_ids) - 1)]
         return np.where(inside, ids, np.int32(self.source_end_id))
 
     def sentences(self, samples: np.ndarray, length: int) -> np.ndarray:
-        """Each sample's source sentence, cut to `length` or filled up with -1: `int32 [B, length]`."""
-        places = self.source_first[samples, None] + np.arange(length)
-        inside = places <= self.source_last[samples, None]
-        return np.where(inside, self.source_ids[np.minimum(places, len(self.source_ids) - 1)], np.int32(-1))
+        """The source sentence of each sample, truncated to `length` or padded with -1, `int32 [B, length]`."""
+        positions = self.source_first[samples, None] + np.arange(length)
+        inside = positions <= self.source_last[samples, None]
+        return np.where(inside, self.source_ids[np.minimum(positions, len(self.source_ids) - 1)], np.int32(-1))
 
     def inputs(self, samples: np.ndarray, history: int, window: int = 0, sentence: int = 0) -> dict[str, np.ndarray]:
-        """What a `JointLanguageModel` takes.
+        """Inputs of a `JointLanguageModel`.
 
         Args:
-            samples: Which samples, `[B]`.
-            history: Target words.
-            window: Source words around the affiliated one; 0 leaves them out.
-            sentence: Source words of the whole sentence; 0 leaves them out.
+            samples: Indices of the samples, `[B]`.
+            history: Number of target words in the history.
+            window: Number of source words around the affiliated word; 0 for no window.
+            sentence: Length of the source sentences; 0 for no sentences.
         """
         inputs = {"history": self.histories(samples, history)}
         if window:

@@ -1,4 +1,4 @@
-"""The batches a translation model is trained on."""
+"""Batches of sentence pairs of similar length."""
 
 from collections.abc import Sequence
 
@@ -6,24 +6,24 @@ import numpy as np
 
 from keras_tying.data.sentence_pairs import SentencePairs
 
-SOURCE_STEP = 3
-"""Source lengths that are taken for alike: fewer would leave little to chance, more fill up more."""
+SOURCE_BUCKET = 3
+"""Number of source lengths that are sorted as equal. Less means less shuffling, more means more padding."""
 SHARDS_AT_ONCE = 16
-"""Shards that batches are drawn from at a time."""
+"""Number of shards whose batches are shuffled together."""
 
 
 class PairBatches:
-    """Batches of pairs of like length, in another order each epoch.
+    """Batches of pairs of similar length, in a different order each epoch.
 
-    The pairs of a shard are sorted by the target's length and, roughly, the source's, those alike in random order, and
-    cut where the next pair would make the batch larger than `tokens`. The lengths alone decide the cuts,
-    so every epoch has as many batches, and every pair is in one of them. Shards come in random order, and the
-    batches of `SHARDS_AT_ONCE` of them are mixed.
+    The pairs of a shard are sorted by target length and then by source length, in buckets of `SOURCE_BUCKET` lengths.
+    Pairs with equal lengths are shuffled. A batch ends where the next pair would make it larger than `tokens`. This
+    depends on the lengths alone, so each epoch has the same number of batches, and each pair is in one of them. The
+    shards are shuffled, and so are the batches of each `SHARDS_AT_ONCE` shards.
 
     Args:
-        pairs: The text.
-        tokens: Target positions of a batch, and source positions, filled-up ones counted, at most.
-        seed: Decides the order, together with the epoch.
+        pairs: The sentence pairs.
+        tokens: Maximum number of source positions, and of target positions, in a batch. Padding is counted.
+        seed: Integer. The order depends on it and on the epoch.
 
     Raises:
         ValueError: If a sentence is longer than `tokens`.
@@ -41,12 +41,15 @@ class PairBatches:
         return sum(len(cuts) - 1 for cuts in self.cuts)
 
     def order(self, epoch: int) -> "EpochOrder":
-        """The pairs of each batch of an epoch, in the order they are trained on."""
+        """The pairs of each batch of an epoch, in order."""
         return EpochOrder(self, epoch)
 
 
 class EpochOrder(Sequence[np.ndarray]):
-    """A sequence of batches, each the numbers of its pairs `[B]`; that of a few shards is in memory."""
+    """The batches of an epoch. Each is an array of the indices of its pairs, `[B]`.
+
+    The order of at most `SHARDS_AT_ONCE` shards is in memory.
+    """
 
     def __init__(self, batches: PairBatches, epoch: int):
         self.batches = batches
@@ -67,10 +70,10 @@ class EpochOrder(Sequence[np.ndarray]):
             raise IndexError(index)
         group = int(np.searchsorted(self.starts, index, side="right")) - 1
         if group != self._group[0]:
-            self._group = group, self._mixed(group)
+            self._group = group, self._shuffled(group)
         return self._group[1][index - int(self.starts[group])]
 
-    def _mixed(self, group: int) -> list[np.ndarray]:
+    def _shuffled(self, group: int) -> list[np.ndarray]:
         random = np.random.default_rng([*self.seed, group])
         batches: list[np.ndarray] = []
         for shard in self.groups[group]:
@@ -81,19 +84,19 @@ class EpochOrder(Sequence[np.ndarray]):
 
 
 def _keys(pairs: SentencePairs, shard: int) -> np.ndarray:
-    """What the pairs of a shard are sorted by."""
+    """Sort keys of the pairs of a shard, `int64 [N]`: target length, then source length."""
     sources, targets = pairs.lengths(shard).astype(np.int64).T
-    return targets << 32 | -(-sources // SOURCE_STEP) * SOURCE_STEP
+    return targets << 32 | -(-sources // SOURCE_BUCKET) * SOURCE_BUCKET
 
 
 def _cuts(keys: np.ndarray, tokens: int) -> np.ndarray:
-    """Where batches begin among sorted keys, and the end of the last."""
+    """Start of each batch among the sorted keys, and the end of the last batch."""
     if not len(keys):
         return np.zeros(1, int)
-    cuts, first, widest = [0], 0, 0
-    for place, key in enumerate(keys.tolist()):
-        widest = max(widest, key >> 32, key & 0xFFFFFFFF)
-        if (place + 1 - first) * widest > tokens and place > first:
-            cuts.append(place)
-            first, widest = place, max(key >> 32, key & 0xFFFFFFFF)
+    cuts, first, longest = [0], 0, 0
+    for i, key in enumerate(keys.tolist()):
+        longest = max(longest, key >> 32, key & 0xFFFFFFFF)
+        if (i + 1 - first) * longest > tokens and i > first:
+            cuts.append(i)
+            first, longest = i, max(key >> 32, key & 0xFFFFFFFF)
     return np.array([*cuts, len(keys)])

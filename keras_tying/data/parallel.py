@@ -1,4 +1,4 @@
-"""Parallel corpora by name: sentence pairs in splits."""
+"""Named parallel corpora and their splits."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -29,18 +29,18 @@ MULTI30K_FILES = dict(zip(SPLITS, ("train", "val", "test_2016_flickr"), strict=T
 
 @dataclass(frozen=True)
 class ParallelCorpus:
-    """Sentence pairs in splits: `train`, `valid`, `test` and perhaps further ones to test on.
+    """Sentence pairs in splits: `train`, `valid`, `test` and optional further test sets.
 
     Attributes:
-        name: What results are reported under.
-        splits: Pairs of each split, by name: files, or pairs in memory.
+        name: Name of the corpus in reported results.
+        splits: For each split, by name: files of pairs, or pairs in memory.
     """
 
     name: str
     splits: Mapping[str, Sequence[Bitext] | list[tuple[str, str]]]
 
     def pairs(self, split: str) -> Iterator[tuple[str, str]]:
-        """Source and target sentences of a split, read anew by each call."""
+        """Source and target sentences of a split. Each call reads the split from its start."""
         parts = self.splits[split]
         return chain.from_iterable(part.lines() if isinstance(part, Bitext) else (part,) for part in parts)
 
@@ -51,42 +51,44 @@ def load_parallel(
     """Loads a named parallel corpus.
 
     Args:
-        name: `"embedded"`, phrases from CLDR in any two of its languages, or `"multi30k"`, descriptions
-            of pictures in English, German and French (task 1, tested on `test_2016_flickr`), or
-            `"wmt14"` or `"wmt15"`, news, validated on newstest2013 and tested on 2014, the second on
-            2015 as well. Downloaded, these two have all parallel text of the year's task; text chosen from
-            it, as the published models had, is read from a `data_dir` with `train.en`, `newstest2013.en`
-            and so on, gzipped or not.
-        source: Language to translate from.
-        target: Language to translate into.
-        data_dir: Folder that holds the corpus's files. Default: they are downloaded and their
-            SHA-256 is checked.
+        name: One of the following names.
+
+            - `"embedded"`: phrases from CLDR in any two of its languages.
+            - `"multi30k"`: image descriptions in English, German and French (task 1). The test set is
+              `test_2016_flickr`.
+            - `"wmt14"`, `"wmt15"`: news. The validation set is newstest2013, the test set is newstest2014. `"wmt15"`
+              has newstest2015 as a second test set. The download has all parallel text of the task of that year. To
+              use a selection of it, as the published models did, give a `data_dir` with `train.en`,
+              `newstest2013.en` and so on, gzipped or not.
+        source: Source language.
+        target: Target language.
+        data_dir: Folder of the corpus files. Default: the files are downloaded and their SHA-256 is checked.
 
     Raises:
-        ValueError: If there is no such corpus or language in it, or a file is not the published one.
-        FileNotFoundError: If `data_dir` lacks a file.
+        ValueError: If the name or a language is unknown, or a file is not the published one.
+        FileNotFoundError: If a file is missing in `data_dir`.
     """
     if name not in PARALLEL_CORPORA:
         raise ValueError(f"There is no parallel corpus {name!r}. Known: {sorted(PARALLEL_CORPORA)}")
     if source == target:
-        raise ValueError(f"Source and target must be two languages. Received: {source!r} twice.")
+        raise ValueError(f"Source and target must be different languages. Received: {source!r} twice.")
     return PARALLEL_CORPORA[name](source, target, None if data_dir is None else Path(data_dir))
 
 
 def parallel_files(files: Mapping[str, Sequence[tuple[str | Path, str | Path]]], name: str = "files") -> ParallelCorpus:
-    """A corpus from UTF-8 files, a sentence a line: for each split one or several pairs of them."""
+    """A corpus from UTF-8 files, one sentence per line: one or more pairs of files per split."""
     return ParallelCorpus(name, {split: [Bitext(Path(s), Path(t)) for s, t in pairs] for split, pairs in files.items()})
 
 
-def side_by_side(sources: Sequence[Path], targets: Sequence[Path]) -> list[tuple[Path, Path]]:
-    """Files of source sentences, each with the file of their translations.
+def zip_files(sources: Sequence[Path], targets: Sequence[Path]) -> list[tuple[Path, Path]]:
+    """Pairs each file of source sentences with the file of their translations.
 
     Raises:
-        ValueError: If there are not as many of each.
+        ValueError: If the numbers of files differ.
     """
     if len(sources) != len(targets):
         raise ValueError(
-            "--source and --target need as many files each, one the translation of the other. "
+            "--source and --target need the same number of files, each target the translation of its source. "
             f"Received: {len(sources)} and {len(targets)}"
         )
     return list(zip(sources, targets, strict=True))
@@ -103,7 +105,7 @@ def _multi30k(source: str, target: str, data_dir: Path | None) -> ParallelCorpus
     def find(split: str, language: str) -> Path:
         file = f"{MULTI30K_FILES[split]}.{language}.gz"
         if file not in MULTI30K_SHA256:
-            raise ValueError(f"Multi30k has English (en), German (de) and French (fr) here. Received: {language!r}")
+            raise ValueError(f"Multi30k has English (en), German (de) and French (fr). Received: {language!r}")
         return find_file(file, MULTI30K_SHA256[file], MULTI30K_ADDRESS, "multi30k", data_dir)
 
     return ParallelCorpus(

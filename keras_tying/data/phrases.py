@@ -1,4 +1,4 @@
-"""Phrase pairs in two languages that every user has: what CLDR, through Babel, says of dates, money and names."""
+"""Phrase pairs in two languages from CLDR, through Babel: dates, money, units and names."""
 
 import random
 from collections.abc import Callable, Iterator
@@ -9,7 +9,7 @@ from typing import Literal
 from babel import Locale, UnknownLocaleError, dates, lists, numbers, units
 
 PHRASES = 30_000
-"""Distinct pairs, of which one in fifteen goes to each of `valid` and `test`."""
+"""Number of distinct pairs. `valid` and `test` each get one fifteenth."""
 UNITS = (
     *("length-meter", "length-kilometer", "length-mile", "length-centimeter", "area-hectare", "volume-liter"),
     *("mass-kilogram", "mass-gram", "mass-pound", "volume-cup", "temperature-celsius", "speed-kilometer-per-hour"),
@@ -21,19 +21,19 @@ MONEY_FORMS: tuple[Literal["name", "standard"], ...] = ("name", "standard")
 CURRENCIES = ("EUR", "USD", "GBP", "CHF", "JPY", "SEK", "PLN", "CAD", "INR", "BRL", "CZK", "DKK", "NOK", "TRY")
 
 Phrase = Callable[[Locale], str]
-"""A phrase, as a function of the language it is said in."""
+"""A function from a language to the phrase in that language."""
 
 
 def phrase_pairs(source: str, target: str, seed: int = 0) -> dict[str, list[tuple[str, str]]]:
-    """Phrase pairs in three splits; a phrase that is tested was not trained on.
+    """Phrase pairs in three splits, without common source phrases.
 
     Args:
-        source: Language, for example `"en"`.
-        target: Language, for example `"de"`.
-        seed: Decides dates, amounts and how names are put together.
+        source: Source language, for example `"en"`.
+        target: Target language, for example `"de"`.
+        seed: Integer, the seed of the random phrases and splits.
 
     Raises:
-        ValueError: If Babel does not know a language.
+        ValueError: If CLDR does not have a language.
 
     Example:
 
@@ -45,19 +45,19 @@ def phrase_pairs(source: str, target: str, seed: int = 0) -> dict[str, list[tupl
         locales = Locale.parse(source), Locale.parse(target)
     except (UnknownLocaleError, ValueError) as error:
         raise ValueError(f"CLDR has no such language: {error} Use codes such as en, de and fr.") from None
-    found: dict[str, str] = {}
+    translations: dict[str, str] = {}
     for phrase in islice(_phrases(random.Random(seed)), 20 * PHRASES):
-        found.setdefault(phrase(locales[0]), phrase(locales[1]))
-        if len(found) == PHRASES:
+        translations.setdefault(phrase(locales[0]), phrase(locales[1]))
+        if len(translations) == PHRASES:
             break
-    pairs = list(found.items())
+    pairs = list(translations.items())
     random.Random(seed).shuffle(pairs)
     held_out = len(pairs) // 15
     return {"train": pairs[2 * held_out :], "valid": pairs[:held_out], "test": pairs[held_out : 2 * held_out]}
 
 
 def _phrases(rng: random.Random) -> Iterator[Phrase]:
-    """Phrases without end, each a function of the language."""
+    """Endless random phrases."""
     names = _names()
     kinds = (_date, _date, _time, _duration, _money, _unit, _unit)
     for name in names:
@@ -68,10 +68,10 @@ def _phrases(rng: random.Random) -> Iterator[Phrase]:
 
 
 def _names() -> list[tuple[str, str]]:
-    """What both CLDR's English and most other languages have names for, by kind and code."""
+    """Kinds and codes of the territories, languages and scripts that have a name in English."""
     english = Locale.parse("en")
     kinds = {"territories": english.territories, "languages": english.languages, "scripts": english.scripts}
-    return [(kind, code) for kind, known in kinds.items() for code in sorted(known)]
+    return [(kind, code) for kind, names in kinds.items() for code in sorted(names)]
 
 
 def _name(kind: str, code: str) -> Phrase:

@@ -1,4 +1,4 @@
-"""Sentence pairs as ids on disk."""
+"""Encoded sentence pairs on disk."""
 
 import tempfile
 from collections.abc import Iterable, Iterator
@@ -13,29 +13,31 @@ from keras_tying.data.subwords import Subwords
 from keras_tying.ids import PAD_ID
 
 PAIRS_AT_ONCE = 16
-"""Pairs that are compressed, and read, together."""
+"""Number of pairs that are compressed, and read, together."""
 
 
 @dataclass(frozen=True)
 class PairEncoder:
-    """Sentence pairs to records of `int32`: first the lengths `[N, 2]` of all, then each pair's source and target ids.
+    """Encodes sentence pairs as records of `int32`.
 
-    Each sentence is closed by its end.
+    The first record has the lengths of all pairs, `[N, 2]`. Each other record has the source and target ids of one
+    pair, with the end id after each sentence.
 
     Attributes:
-        source: Subwords of the source.
-        target: Subwords of the target.
-        longest: Pairs with more subwords than this on a side are left out. Default: none are.
+        source: Subwords of the source language.
+        target: Subwords of the target language.
+        maximum_length: Optional integer. Pairs with more subwords on either side are left out.
     """
 
     source: Subwords
     target: Subwords
-    longest: int | None = None
+    maximum_length: int | None = None
 
     def __call__(self, pairs: list[tuple[str, str]]) -> Encoded:
         filled = [pair for pair in pairs if all(side.strip() for side in pair)]
         encoded = [(self.source.encode(source), self.target.encode(target)) for source, target in filled]
-        kept = [pair for pair in encoded if self.longest is None or max(map(len, pair)) <= self.longest + 1]
+        limit = np.inf if self.maximum_length is None else self.maximum_length + 1  # with the end
+        kept = [pair for pair in encoded if max(map(len, pair)) <= limit]
         lengths = np.array([[len(source), len(target)] for source, target in kept], "<i4").reshape(-1, 2)
         totals = {
             "pairs": len(kept),
@@ -49,50 +51,50 @@ class PairEncoder:
 
 
 class SentencePairs:
-    """Ids of sentence pairs in shards; only those that are asked for are read.
+    """Ids of sentence pairs in shards. Only the requested pairs are read.
 
     Args:
-        shards: Of a `PairEncoder`.
+        shards: Shards written by a `PairEncoder`.
 
     Attributes:
-        skipped: Pairs left out because a side is empty.
-        too_long: Pairs left out because a side is longer than was asked for.
-        source_tokens: Subwords of all sources, ends included.
-        target_tokens: The same of all targets.
+        skipped: Number of pairs left out because a side is empty.
+        too_long: Number of pairs left out because a side is longer than the maximum length.
+        source_tokens: Number of source subwords, including ends.
+        target_tokens: Number of target subwords, including ends.
 
     Raises:
-        ValueError: If there is no pair.
+        ValueError: If there are no pairs.
     """
 
     def __init__(self, shards: Shards):
         self.shards = shards
-        self._temporary: tempfile.TemporaryDirectory | None = None  # removed with this object
+        self._temporary: tempfile.TemporaryDirectory | None = None  # deleted with this object
         self.skipped, self.too_long = shards.total("skipped"), shards.total("too_long")
         self.source_tokens, self.target_tokens = shards.total("source_tokens"), shards.total("target_tokens")
         self.starts = np.cumsum([0, *(shard.totals["pairs"] for shard in shards.shards)])
         if not len(self):
             raise ValueError(
-                "There is no sentence pair to work with. "
+                "Expected at least one sentence pair with two sides of allowed length. "
                 f"Received: {self.skipped} with an empty side, {self.too_long} with a side that is too long."
             )
 
     @classmethod
     def encode(
-        cls, pairs: Iterable[tuple[str, str]], source: Subwords, target: Subwords, longest: int | None = None
+        cls, pairs: Iterable[tuple[str, str]], source: Subwords, target: Subwords, maximum_length: int | None = None
     ) -> "SentencePairs":
-        """Reads pairs once into temporary files, holding some of them at a time.
+        """Encodes pairs into temporary files. The pairs are read once and need not fit into memory.
 
         Args:
             pairs: Source and target sentences.
-            source: Subwords of the source.
-            target: Subwords of the target.
-            longest: Pairs with more subwords than this on a side are left out. Default: none are.
+            source: Subwords of the source language.
+            target: Subwords of the target language.
+            maximum_length: Optional integer. Pairs with more subwords on either side are left out.
 
         Raises:
-            ValueError: If no pair is left.
+            ValueError: If all pairs are left out.
         """
         folder = tempfile.TemporaryDirectory()
-        encode = PairEncoder(source, target, longest)
+        encode = PairEncoder(source, target, maximum_length)
         shards = [write_piece(Path(folder.name), i, piece, encode) for i, piece in enumerate(pieces(pairs))]
         stored = cls(Shards(Path(folder.name), shards))
         stored._temporary = folder
@@ -102,15 +104,15 @@ class SentencePairs:
         return int(self.starts[-1])
 
     def lengths(self, shard: int) -> np.ndarray:
-        """Subwords of each source and target of a shard, ends included, `int32 [N, 2]`."""
+        """Lengths of the sources and targets of a shard, including ends, `int32 [N, 2]`."""
         return np.frombuffer(self.shards.read(shard, [0])[0], "<i4").reshape(-1, 2)
 
     def longest(self) -> int:
-        """Subwords of the longest sentence."""
+        """Length of the longest sentence, including its end."""
         return max(int(self.lengths(shard).max(initial=0)) for shard in range(len(self.shards)))
 
     def overlap(self) -> dict[str, int]:
-        """Subwords that occur in the source alone, in the target alone and in both.
+        """Numbers of distinct subwords in the source only, in the target only and in both.
 
         Reference:
             Press and Wolf, Using the Output Embedding to Improve Language Models, table 1.
@@ -124,13 +126,13 @@ class SentencePairs:
         return {"only_source": len(source) - both, "only_target": len(target) - both, "both": both}
 
     def sentences(self, chosen: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
-        """Ids of sources and targets of some pairs."""
-        found: dict[int, tuple[np.ndarray, np.ndarray]] = {}
+        """Source and target ids of the given pairs."""
+        by_pair: dict[int, tuple[np.ndarray, np.ndarray]] = {}
         shards = np.searchsorted(self.starts, chosen, side="right") - 1
         for shard in np.unique(shards).tolist():
             pairs = chosen[shards == shard]
-            found |= zip(pairs.tolist(), self._sentences(shard, pairs - self.starts[shard]), strict=True)
-        return [found[pair] for pair in chosen.tolist()]
+            by_pair |= zip(pairs.tolist(), self._sentences(shard, pairs - self.starts[shard]), strict=True)
+        return [by_pair[pair] for pair in chosen.tolist()]
 
     def _sentences(self, shard: int, chosen: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         records = self.shards.read(shard, (chosen + 1).tolist())
@@ -139,26 +141,26 @@ class SentencePairs:
             yield ids[:source], ids[source:]
 
     def batch(
-        self, chosen: np.ndarray, multiple: int = 1, multiple_rows: int = 1, part: tuple[int, int] = (0, 1)
+        self, chosen: np.ndarray, length_multiple: int = 1, row_multiple: int = 1, part: tuple[int, int] = (0, 1)
     ) -> tuple[dict[str, np.ndarray], np.ndarray, np.ndarray]:
-        """Some pairs as a `Translator` is trained on them.
+        """A training batch of a `Translator`.
 
         Args:
-            chosen: Which pairs, `[B]`.
-            multiple: Lengths are filled up to multiples of this, so that there are few shapes.
-            multiple_rows: Rows are filled up to a multiple of this.
-            part: `(i, n)`: only the `i`-th of `n` equal parts of the rows, counted from 0.
+            chosen: Indices of the pairs, `[B]`.
+            length_multiple: Lengths are padded to a multiple of this, so that there are few shapes.
+            row_multiple: The number of rows is padded to a multiple of this.
+            part: `(i, n)` returns only part `i`, counted from 0, of `n` equal parts of the rows.
 
         Returns:
-            Inputs, `"source"` `int32 [B, S]` and `"target"` `int32 [B, T]`, the word before each; the
-            words to predict `int32 [B, T]`, filled up with 0; and their weights `float32 [B, T]`,
-            0 where filled up.
+            Inputs, targets and weights. The inputs are `"source"` `int32 [B, S]` and `"target"` `int32 [B, T]`, the
+            word before each target. The targets are `int32 [B, T]`, padded with 0. The weights are `float32 [B, T]`,
+            0 for padding.
         """
-        number, parts = part
-        rows = np.pad(chosen, (0, -len(chosen) % multiple_rows), mode="edge")
+        index, parts = part
+        rows = np.pad(chosen, (0, -len(chosen) % row_multiple), mode="edge")
         size = len(rows) // parts
-        rows, real = rows[number * size : (number + 1) * size], max(len(chosen) - number * size, 0)
-        source, target = (pad_sentences(side, multiple) for side in zip(*self.sentences(rows), strict=True))
+        rows, real = rows[index * size : (index + 1) * size], max(len(chosen) - index * size, 0)
+        source, target = (pad_sentences(side, length_multiple) for side in zip(*self.sentences(rows), strict=True))
         before = np.pad(target[:, :-1], ((0, 0), (1, 0)), constant_values=PAD_ID)
         weights = (target != PAD_ID).astype(np.float32)
         weights[real:] = 0
@@ -166,15 +168,15 @@ class SentencePairs:
 
 
 def pad_sentences(sentences: Iterable[np.ndarray], multiple: int = 1) -> np.ndarray:
-    """Sentences' ids side by side, `int32 [B, S]`, filled up with -1.
+    """Ids of sentences, padded with -1, `int32 [B, S]`.
 
     Args:
-        sentences: Ids of each, `[T]`.
-        multiple: `S` is the next multiple of this.
+        sentences: Ids of each sentence, `[T]`.
+        multiple: `S` is the maximum length, rounded up to a multiple of this.
     """
     sentences = list(sentences)
-    width = -(-max(map(len, sentences)) // multiple) * multiple
-    ids = np.full((len(sentences), width), PAD_ID, np.int32)
+    length = -(-max(map(len, sentences)) // multiple) * multiple
+    ids = np.full((len(sentences), length), PAD_ID, np.int32)
     for row, sentence in zip(ids, sentences, strict=True):
         row[: len(sentence)] = sentence
     return ids

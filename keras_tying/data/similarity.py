@@ -1,4 +1,4 @@
-"""Word-similarity sets: pairs of words and how alike people find them."""
+"""Word-similarity sets: pairs of words with human similarity scores."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +18,7 @@ SETS = {
 
 @dataclass(frozen=True)
 class SimilaritySet:
-    """Pairs of words and their scores by human judgement; higher is more alike."""
+    """Pairs of words and their human scores. A higher score means more similar."""
 
     name: str
     pairs: list[tuple[str, str]]
@@ -26,14 +26,13 @@ class SimilaritySet:
 
 
 def load_similarity_sets(data_dir: str | Path | None = None) -> list[SimilaritySet]:
-    """The five sets of the paper: SimLex-999, Verb-143, MEN, Rare-Word and MTurk-771.
+    """The five sets of Press and Wolf: SimLex-999, Verb-143, MEN, Rare-Word and MTurk-771.
 
     Args:
-        data_dir: Folder that holds their files. Default: they are downloaded and their SHA-256 is
-            checked.
+        data_dir: Folder of the files. Default: the files are downloaded and their SHA-256 is checked.
 
     Raises:
-        FileNotFoundError: If `data_dir` or a file in it is not there.
+        FileNotFoundError: If `data_dir` or a file in it is missing.
         ValueError: If a file is not the published one.
         ConnectionError: If a file cannot be downloaded.
 
@@ -48,15 +47,15 @@ def load_similarity_sets(data_dir: str | Path | None = None) -> list[SimilarityS
 
 
 def read_similarity_set(path: str | Path, name: str | None = None) -> SimilaritySet:
-    """Reads lines of two words and a score, apart by tabs or spaces.
+    """Reads lines of two words and a score, separated by tabs or spaces.
 
     Args:
         path: UTF-8 file.
-        name: What the set is called. Default: the file's name.
+        name: Name of the set. Default: the name of the file.
 
     Raises:
-        FileNotFoundError: If there is no such file.
-        ValueError: If the file is empty or a line is anything else; its number is given.
+        FileNotFoundError: If the file does not exist.
+        ValueError: If the file is empty or a line is malformed. The message gives the line number.
     """
     pairs, scores = [], []
     for number, line in enumerate(read_lines(path), start=1):
@@ -65,7 +64,7 @@ def read_similarity_set(path: str | Path, name: str | None = None) -> Similarity
             scores.append(float(score))
         except ValueError:
             raise ValueError(
-                f"{path}, line {number}: expected two words and a number, apart by tabs. Received: {line!r}"
+                f"{path}, line {number}: expected two words and a number, separated by tabs. Received: {line!r}"
             ) from None
         pairs.append((first, second))
     return SimilaritySet(name or Path(path).stem, pairs, scores)

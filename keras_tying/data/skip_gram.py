@@ -1,7 +1,7 @@
-"""A text on disk to the batches skip-gram is trained on.
+"""Training batches of skip-gram.
 
-The text is read in chunks; nothing but a chunk is in memory. Of each chunk, frequent words are thinned
-out, what is left is cut into spans, and the spans, in random order, are put together to batches.
+The text is read in chunks, one at a time. In each chunk, frequent words are subsampled, the remaining words are cut
+into spans, and the spans are shuffled and grouped into batches.
 """
 
 import tempfile
@@ -14,29 +14,29 @@ from keras_tying.data.prepared.text import PreparedText
 from keras_tying.data.vocabulary import Vocabulary
 
 CHUNK = 2**18
-"""Tokens of the text in memory at a time. No context reaches from one chunk into the next."""
+"""Number of tokens in memory at a time. Contexts do not cross the boundaries of chunks."""
 
 
 def ids_on_disk(tokens: Iterable[str], vocabulary: Vocabulary) -> np.ndarray:
-    """Ids `int32 [N]` of a text of any length, in a temporary file that is mapped into memory."""
+    """Ids of a text, `int32 [N]`, in a memory-mapped temporary file."""
     tokens = iter(tokens)
     with tempfile.TemporaryFile() as file:
-        while piece := list(islice(tokens, CHUNK)):
-            file.write(vocabulary.encode(piece).tobytes())
+        while chunk := list(islice(tokens, CHUNK)):
+            file.write(vocabulary.encode(chunk).tobytes())
         return np.memmap(file, np.int32, "r") if file.tell() else np.zeros(0, np.int32)
 
 
-def check_enough_words(number: int) -> None:
-    """Raises ValueError unless there are two different words, of which one can be a context of the other."""
-    if number < 2:
+def check_enough_words(count: int) -> None:
+    """Raises ValueError if there are fewer than two different words."""
+    if count < 2:
         raise ValueError(
-            "Skip-gram learns from words beside other words: the text needs at least two different words. "
-            f"Received: {number}. Use more text or a smaller minimum count."
+            "Skip-gram needs a text with at least two different words. "
+            f"Received: {count}. Use more text or a smaller minimum count."
         )
 
 
 def word_counts(ids: np.ndarray | PreparedText, vocabulary: Vocabulary) -> np.ndarray:
-    """How often each word occurs, `int64 [V]`; 0 for `<unk>` and `<eos>`, which are no words."""
+    """Number of occurrences of each word, `int64 [V]`. The counts of `<unk>` and `<eos>` are 0."""
     counts = np.zeros(len(vocabulary), np.int64)
     for start in range(0, len(ids), CHUNK):
         counts += np.bincount(ids[start : start + CHUNK], minlength=len(vocabulary))
@@ -45,14 +45,14 @@ def word_counts(ids: np.ndarray | PreparedText, vocabulary: Vocabulary) -> np.nd
 
 
 def keep_probabilities(counts: np.ndarray, subsample: float) -> np.ndarray:
-    """The chance that an occurrence of a word is kept, `[V]`.
+    """Probability that subsampling keeps an occurrence of a word, `[V]`.
 
-    With the word's share `f` of the text and the threshold `t`, it is `sqrt(t / f) + t / f`, at most 1,
-    as in the program released with the paper; 0 for words that do not occur.
+    A word of relative frequency `f` is kept with probability `min(1, sqrt(t / f) + t / f)`, as in the program
+    released with the paper. The probability of words that do not occur is 0.
 
     Args:
-        counts: Occurrences `[V]`.
-        subsample: The threshold `t`; 0 keeps everything.
+        counts: Number of occurrences of each word, `[V]`.
+        subsample: Float, the threshold `t`; 0 disables subsampling.
 
     Reference:
         Mikolov et al., Distributed Representations of Words and Phrases, section 2.3.
@@ -64,7 +64,7 @@ def keep_probabilities(counts: np.ndarray, subsample: float) -> np.ndarray:
 
 
 def noise_distribution(counts: np.ndarray, power: float = 0.75) -> np.ndarray:
-    """The chance that a word is drawn as a negative, `[V]`: its count to the power of 3/4, normalised.
+    """Probability of each word as a negative, `[V]`: its count to the power of 3/4, normalised.
 
     Reference:
         Mikolov et al., Distributed Representations of Words and Phrases, section 2.2.
@@ -74,33 +74,33 @@ def noise_distribution(counts: np.ndarray, power: float = 0.75) -> np.ndarray:
 
 
 class SkipGramBatches:
-    """Spans of a text with their contexts and negatives.
+    """Batches of spans of a text, with contexts and negatives.
 
-    A batch is a dictionary of arrays. It has `R` spans of `S` successive words:
+    A batch is a dictionary of arrays. It has `R` spans of `S` consecutive words:
 
-    - `centres` `int32 [R, S]`;
-    - `contexts` `int32 [R, C]`: the span and the `window` words on both sides of it, `C = S + 2 * window`;
-    - `pairs` `bool [R, S, C]`: whether a context is a context of a centre. It is one in the same line
-      and no further away than the centre's reach, which is drawn from 1 to `window`;
-    - `negatives` `int32 [R, N]`: drawn from the noise distribution and shared by all
-      centres of the span; `SkipGram` weighs them as if each pair had its own.
+    - `centres` `int32 [R, S]`: the words of each span;
+    - `contexts` `int32 [R, C]`: each span with `window` words on both sides, `C = S + 2 * window`;
+    - `pairs` `bool [R, S, C]`: whether a centre and a context form a training pair. They do if they are in the same
+      line and at a distance from 1 to the reach of the centre, which is drawn uniformly from 1 to `window`;
+    - `negatives` `int32 [R, N]`: words drawn from the noise distribution. All centres of a span share them;
+      `SkipGram` weights them as if each pair had its own.
 
-    The spans of a batch come from places far apart in the chunk.
+    The spans of a batch come from random positions of a chunk.
 
     Args:
-        ids: The text `int32 [N]`, in memory or on disk.
-        counts: Occurrences of the words that are trained, `[V]`; others are passed over.
-        end_id: The id that ends a line.
-        window: Integer, the largest reach. Defaults to 5.
+        ids: The text, `int32 [N]`, in memory or on disk.
+        counts: Number of occurrences of each trained word, `[V]`. Words with a count of 0 are skipped.
+        end_id: Integer, the id at the end of each line.
+        window: Integer, the maximum reach. Defaults to 5.
         subsample: Float, threshold of `keep_probabilities`. Defaults to 1e-3.
         span: Integer `S`. Defaults to 16.
         spans: Integer `R`. Defaults to 64.
         negatives: Integer `N`. Defaults to 64.
-        seed: Integer. The batches depend on it, the epoch and the text alone.
+        seed: Integer. The batches depend only on the seed, the epoch and the text.
 
     Attributes:
-        batches: Batches of an epoch. They hold as many words as one reading of the text is expected to
-            leave; what a reading leaves more is passed over, what it leaves less is read again.
+        batches: Number of batches per epoch, computed from the expected number of words after subsampling. If an
+            epoch has fewer words, the text is read again; if it has more, the rest is skipped.
 
     Raises:
         ValueError: If fewer than two different words occur.
@@ -130,34 +130,34 @@ class SkipGramBatches:
         self.batches = max(1, round(float(self._keep.astype(float) @ counts) / (span * spans)))
 
     def epoch(self, epoch: int, first: int = 0) -> Iterator[dict[str, np.ndarray]]:
-        """The batches of an epoch from the given one on."""
+        """The batches of an epoch, from index `first` to the end."""
         rng = np.random.default_rng([self.seed, epoch])
         return islice(self._endless(rng), first, self.batches)
 
     def _endless(self, rng: np.random.Generator) -> Iterator[dict[str, np.ndarray]]:
-        waiting: list[np.ndarray] | None = None
+        remaining: list[np.ndarray] | None = None
         starts = chain.from_iterable(range(0, len(self.ids), CHUNK) for _ in count())
         for start in starts:
             spans = self._spans(np.asarray(self.ids[start : start + CHUNK]), rng)
-            if waiting is not None:
-                spans = [np.concatenate(both) for both in zip(waiting, spans, strict=True)]
-            whole = len(spans[0]) // self.spans * self.spans
-            for place in range(0, whole, self.spans):
-                yield self._batch(rng, *(array[place : place + self.spans] for array in spans))
-            waiting = [array[whole:] for array in spans]
+            if remaining is not None:
+                spans = [np.concatenate(both) for both in zip(remaining, spans, strict=True)]
+            stop = len(spans[0]) // self.spans * self.spans
+            for first in range(0, stop, self.spans):
+                yield self._batch(rng, *(array[first : first + self.spans] for array in spans))
+            remaining = [array[stop:] for array in spans]
 
     def _spans(self, ids: np.ndarray, rng: np.random.Generator) -> list[np.ndarray]:
-        """Spans of a chunk in random order: words with their contexts, and the lines both are in."""
+        """Shuffled spans of a chunk: their contexts, and the line number of each context, both `int32 [N, C]`."""
         kept = rng.random(len(ids), np.float32) < self._keep[ids]
         lines = np.cumsum(ids == self.end_id, dtype=np.int32)[kept]
         number = -(-len(lines) // self.span)
-        filling = number * self.span - len(lines)
-        around = (self.window, self.window + filling)
+        padding = number * self.span - len(lines)
+        around = (self.window, self.window + padding)
         words = np.pad(ids[kept], around, constant_values=self.end_id)
-        places = np.arange(number)[:, None] * self.span + np.arange(self.span + 2 * self.window)
+        positions = np.arange(number)[:, None] * self.span + np.arange(self.span + 2 * self.window)
         order = rng.permutation(number)
-        contexts = words[places][order]
-        context_lines = np.pad(lines, around, constant_values=-1)[places][order]
+        contexts = words[positions][order]
+        context_lines = np.pad(lines, around, constant_values=-1)[positions][order]
         return [contexts, context_lines]
 
     def _batch(self, rng: np.random.Generator, contexts: np.ndarray, lines: np.ndarray) -> dict[str, np.ndarray]:
@@ -167,7 +167,7 @@ class SkipGramBatches:
         centre_lines = lines[:, inner, None]
         pairs = near & (centre_lines == lines[:, None]) & (centre_lines >= 0)
         negatives = np.searchsorted(self._noise, rng.random((self.spans, self.negatives)), side="right")
-        last = len(self._noise) - 1  # a sum of floats may end a little below 1
+        last = len(self._noise) - 1  # the sum of the probabilities may be below 1
         return {
             "centres": contexts[:, inner],
             "contexts": contexts,

@@ -1,4 +1,4 @@
-"""Subwords learnt on both languages together, and their ids."""
+"""Subword tokenization with sentencepiece."""
 
 import hashlib
 import io
@@ -11,20 +11,20 @@ from keras_tying.extras import require
 from keras_tying.files import write_atomically
 
 SENTENCES_LEARNT_FROM = 10_000_000
-"""Sentences held in memory while subwords are learnt."""
+"""Maximum number of sentences that are in memory while subwords are learnt."""
 
 
 class Subwords:
-    """A sentencepiece model: sentences to ids and back.
+    """A sentencepiece model, which converts sentences to ids and back.
 
-    Source and target of a translation model may use the same ones. The tokenizer in an exported graph,
+    The source and target of a translation model can share one model. The tokenizer in an exported graph,
     `tensorflow_text.SentencepieceTokenizer`, reads the same model.
 
     Args:
-        model: The bytes of a sentencepiece model that has an end of sentence and an unknown subword.
+        model: Bytes of a sentencepiece model that has an end of sentence and an unknown subword.
 
     Raises:
-        ValueError: If they are no such model.
+        ValueError: If the bytes are not such a model.
 
     Example:
 
@@ -52,14 +52,15 @@ class Subwords:
 
     @classmethod
     def learn(cls, sentences: Iterable[str], size: int) -> "Subwords":
-        """Learns byte pair encoding; every character seen is kept.
+        """Learns byte pair encoding. All characters of the text are kept.
 
         Args:
-            sentences: Text of all languages, read once; of more than `SENTENCES_LEARNT_FROM`, so many at random.
-            size: Subwords, `<unk>` and `</s>` included.
+            sentences: Text of all languages, read once. If there are more than `SENTENCES_LEARNT_FROM` sentences, a
+                random sample of this size is used.
+            size: Number of subwords, including `<unk>` and `</s>`.
 
         Raises:
-            ValueError: If there is no text, or not enough for so many subwords.
+            ValueError: If the text is empty, or too small for this number of subwords.
         """
         model = io.BytesIO()
         try:
@@ -91,15 +92,15 @@ class Subwords:
         return [self._processor.IdToPiece(i) for i in range(len(self))]
 
     def pieces(self, sentence: str) -> list[str]:
-        """The subwords of a sentence, its end left out."""
+        """The subwords of a sentence, without its end."""
         return self._processor.EncodeAsPieces(sentence)
 
     def encode(self, sentence: str) -> np.ndarray:
-        """Ids `int32 [T]` of a sentence, its end included."""
+        """Ids of a sentence, including its end, `int32 [T]`."""
         return np.array([*self._processor.EncodeAsIds(sentence), self.end_id], np.int32)
 
     def decode(self, ids: Sequence[int] | np.ndarray) -> str:
-        """The sentence of ids, up to its first end; negative ids are passed over."""
+        """The sentence of the ids before the first end. Negative ids are skipped."""
         kept = []
         for i in map(int, ids):
             if i == self.end_id:
@@ -110,7 +111,7 @@ class Subwords:
 
     @property
     def sha256(self) -> str:
-        """Fingerprint of the model."""
+        """SHA-256 of the model."""
         return hashlib.sha256(self.model).hexdigest()
 
     def save(self, path: str | Path) -> None:
@@ -118,11 +119,11 @@ class Subwords:
 
     @classmethod
     def load(cls, path: str | Path) -> "Subwords":
-        """Reads a model that `save` or sentencepiece wrote.
+        """Reads a model written by `save` or sentencepiece.
 
         Raises:
-            FileNotFoundError: If there is no such file.
-            ValueError: If it is no sentencepiece model with an end of sentence.
+            FileNotFoundError: If the file does not exist.
+            ValueError: If the file is not a sentencepiece model with an end of sentence.
         """
         path = Path(path)
         if not path.is_file():
@@ -134,6 +135,6 @@ class Subwords:
 
 
 def sentences_of(pairs: Iterable[tuple[str, str]]) -> Iterator[str]:
-    """Both sides of sentence pairs, one after another."""
+    """Source and target sentences of pairs, in order."""
     for pair in pairs:
         yield from pair

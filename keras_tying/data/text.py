@@ -1,4 +1,4 @@
-"""Text files to lines of tokens."""
+"""Text files and their tokenization."""
 
 import gzip
 import re
@@ -13,10 +13,10 @@ END_OF_SENTENCE = "<eos>"
 UNKNOWN = "<unk>"
 
 PUNCTUATION = r"([!-/:-@\[-`{-~])"
-"""ASCII punctuation and symbols, in a form that both Python and TensorFlow's RE2 read alike."""
+"""ASCII punctuation and symbols. The pattern means the same in Python and in RE2, which TensorFlow uses."""
 
 NOT_LETTERS = r"<unk>|[\x00-\x60\x7b-\x7f]"
-"""After lower-casing: unknown words, and all of ASCII but its letters; readable by both as well."""
+"""`<unk>` and all ASCII characters but lower-case letters, for Python and RE2."""
 
 LONGEST_LINE = 2**20
 
@@ -28,9 +28,11 @@ def tokenize(line: str, tokenization: str) -> list[str]:
 
     Args:
         line: Text without a line break.
-        tokenization: `"spaces"` for text whose tokens stand apart already; `"plain"` for running
-            text, which is lower-cased and has ASCII punctuation set apart; `"letters"` for words
-            alone, in the manner of text8: lower-cased, ASCII other than letters taken for spaces.
+        tokenization: One of the following names.
+
+            - `"spaces"`: the tokens are separated by spaces.
+            - `"plain"`: text is lower-cased, and each ASCII punctuation mark is a token.
+            - `"letters"`: as in text8, text is lower-cased, and ASCII characters other than letters separate words.
 
     Example:
 
@@ -51,15 +53,15 @@ def check_tokenization(tokenization: str) -> None:
 
 
 def read_lines(path: str | Path) -> Iterator[str]:
-    """Lines of a UTF-8 file, gzipped if its name ends in `.gz`, without their breaks.
+    """Lines of a UTF-8 file, without line breaks. The file is gzipped if its name ends in `.gz`.
 
-    Lines longer than a mebibyte, such as all of text8, are cut behind a space: the file need not fit into memory.
+    Lines longer than 1 MiB, such as the text of text8, are split after a space, so that they need not fit into memory.
 
     Raises:
-        FileNotFoundError: If there is no such file.
+        FileNotFoundError: If the file does not exist.
         IsADirectoryError: If `path` is a folder.
-        ValueError: If the file is empty or not what gzip wrote, or a line is not UTF-8; the line's number is
-            given.
+        ValueError: If the file is empty or not an intact gzip file, or a line is not UTF-8. The message gives the line
+            number.
     """
     path = Path(path)
     if path.is_dir():
@@ -93,16 +95,16 @@ def _opened(path: Path) -> Iterator[BufferedReader | gzip.GzipFile]:
         with gzip.open(path, "rb") as file:
             yield file
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise ValueError(f"{path} is not a whole gzip file: {error}. Fetch or compress it anew.") from None
+        raise ValueError(f"{path} is not an intact gzip file: {error}. Download or compress it again.") from None
 
 
 def file_tokens(paths: Iterable[str | Path], tokenization: str) -> Iterator[str]:
-    """All tokens of files read one after another."""
+    """Tokens of files, in order, with `<eos>` after each line."""
     return chain.from_iterable(tokens(read_lines(path), tokenization) for path in paths)
 
 
 def tokens(lines: Iterable[str], tokenization: str) -> Iterator[str]:
-    """All tokens of all lines, each line closed by `<eos>`."""
+    """Tokens of lines, with `<eos>` after each line."""
     for line in lines:
         yield from tokenize(line, tokenization)
         yield END_OF_SENTENCE

@@ -1,4 +1,4 @@
-"""Words and their ids."""
+"""Vocabulary: words and their ids."""
 
 import hashlib
 from collections import Counter
@@ -13,10 +13,10 @@ from keras_tying.ids import check_ids
 
 
 class Vocabulary:
-    """The words a model knows; a word's id is its place.
+    """The words of a model. The id of a word is its index.
 
     Args:
-        words: Distinct words, `<unk>` and `<eos>` among them.
+        words: Distinct words, including `<unk>` and `<eos>`.
 
     Raises:
         ValueError: If a word occurs twice, or `<unk>` or `<eos>` is missing.
@@ -34,8 +34,8 @@ class Vocabulary:
         self.words = list(words)
         self._ids = {word: i for i, word in enumerate(self.words)}
         if len(self._ids) != len(self.words):
-            twice = next(word for word, count in Counter(self.words).items() if count > 1)
-            raise ValueError(f"A vocabulary lists each word once. Received twice: {twice!r}")
+            duplicate = next(word for word, count in Counter(self.words).items() if count > 1)
+            raise ValueError(f"A vocabulary lists each word once. Received twice: {duplicate!r}")
         for special in (UNKNOWN, END_OF_SENTENCE):
             if special not in self._ids:
                 raise ValueError(f"The vocabulary of {len(self.words)} words lacks {special!r}. Add it.")
@@ -44,25 +44,25 @@ class Vocabulary:
 
     @classmethod
     def from_tokens(cls, tokens: Iterable[str], size: int | None = None, minimum_count: int = 1) -> "Vocabulary":
-        """Words of a training text; see `from_counts`."""
+        """The vocabulary of a training text; see `from_counts`."""
         return cls.from_counts(Counter(tokens), size, minimum_count)
 
     @classmethod
     def from_counts(cls, counts: Counter[str], size: int | None = None, minimum_count: int = 1) -> "Vocabulary":
-        """Words by falling count, then alphabetically.
+        """A vocabulary sorted by decreasing count, then alphabetically.
 
         Args:
-            counts: How often each occurs in the training text.
-            size: At most so many words, `<unk>` and `<eos>` included. Default: no cap.
-            minimum_count: Words seen less often are left out.
+            counts: Number of occurrences of each word in the training text.
+            size: Optional integer, the maximum number of words, including `<unk>` and `<eos>`.
+            minimum_count: Words with fewer occurrences are left out.
 
         Raises:
             ValueError: If the text has no tokens or `size` leaves no room for a word.
         """
         if size is not None and size < 3:
-            raise ValueError(f"`size` must be at least 3: <unk>, <eos> and a word. Received: size={size}")
+            raise ValueError(f"`size` must be at least 3: <unk>, <eos> and one word. Received: size={size}")
         if not counts:
-            raise ValueError("The training text has no tokens, so there is no vocabulary to make.")
+            raise ValueError("The training text must have at least one token. Received: a text without tokens.")
         specials = (END_OF_SENTENCE, UNKNOWN)
         ordinary = [w for w, c in counts.items() if c >= minimum_count and w not in specials]
         ordinary.sort(key=lambda word: (-counts[word], word))
@@ -76,7 +76,7 @@ class Vocabulary:
         return word in self._ids
 
     def encode(self, tokens: Iterable[str]) -> np.ndarray:
-        """Ids `int32 [N]` of tokens; unknown ones become the id of `<unk>`."""
+        """Ids of tokens, `int32 [N]`. Tokens outside the vocabulary get the id of `<unk>`."""
         get, unknown = self._ids.get, self.unknown_id
         return np.fromiter((get(token, unknown) for token in tokens), np.int32)
 
@@ -92,17 +92,17 @@ class Vocabulary:
 
     @property
     def sha256(self) -> str:
-        """Fingerprint of the words and their order."""
+        """SHA-256 of the words in order of ids."""
         return hashlib.sha256(self._lines()).hexdigest()
 
     def _lines(self) -> bytes:
         return "".join(f"{word}\n" for word in self.words).encode()
 
     def save(self, path: str | Path) -> None:
-        """Writes one word a line, in order of ids."""
+        """Writes one word per line, in order of ids."""
         write_atomically(path, self._lines())
 
     @classmethod
     def load(cls, path: str | Path) -> "Vocabulary":
-        """Reads what `save` wrote."""
+        """Reads a file written by `save`."""
         return cls(list(read_lines(path)))

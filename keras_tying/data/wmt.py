@@ -1,6 +1,6 @@
-"""News text of the workshops on machine translation, WMT, as it is published: archives of parallel corpora.
+"""Parallel corpora and test sets of the WMT news translation tasks.
 
-Addresses, hashes and places of files are those that TensorFlow Datasets lists.
+Addresses, hashes and paths are those of TensorFlow Datasets.
 """
 
 import re
@@ -17,13 +17,14 @@ SEGMENT = re.compile(r"<seg [^>]*>(.*)</seg>")
 
 @dataclass(frozen=True)
 class Archive:
-    """A parallel corpus of English and another language, or several test sets, in one tar file.
+    """A tar file with a parallel corpus of English and other languages, or with test sets.
 
     Attributes:
-        address: Where it is.
-        sha256: Of the archive.
-        pattern: Place of a side of the text inside: `{side}` is its language, `{other}` the one beside English.
-        others: Languages beside English.
+        address: URL of the archive.
+        sha256: SHA-256 of the archive.
+        pattern: Path of one side of the text in the archive. `{side}` is its language, `{other}` the language other
+            than English.
+        others: Languages other than English.
     """
 
     address: str
@@ -32,11 +33,11 @@ class Archive:
     others: tuple[str, ...] = ("de", "fr")
 
     def side(self, other: str, side: str) -> Path:
-        """The text of one language, downloaded and unpacked the first time."""
+        """The text of one language, downloaded and unpacked if needed."""
         return self.member(self.pattern.format(other=other, side=side))
 
     def member(self, name: str) -> Path:
-        """A file of the archive."""
+        """A file of the archive, downloaded and unpacked if needed."""
         return unpack(download(self.address, self.sha256, "wmt"), name, "wmt")
 
 
@@ -79,7 +80,7 @@ NEWS_COMMENTARY = {
     ),
 }
 LANGUAGES = {"wmt14": ("de", "fr"), "wmt15": ("de",)}
-"""What each year's text is in, beside English."""
+"""Languages of each year, other than English."""
 
 TESTS = {"wmt14": {"test": "newstest2014"}, "wmt15": {"test": "newstest2014", "test_2015": "newstest2015"}}
 VALIDATION = "newstest2013"
@@ -88,24 +89,24 @@ Files = Mapping[str, list[tuple[Path, Path]]]
 
 
 def published_files(year: str, source: str, target: str) -> Files:
-    """The text of a year's task in splits, downloaded the first time: gigabytes, and for French tens of them.
+    """Splits of the text of a year, downloaded if needed: gigabytes, and tens of gigabytes for French.
 
     Args:
         year: `"wmt14"` or `"wmt15"`.
-        source: Language to translate from.
-        target: Language to translate into; one of the two is English.
+        source: Source language.
+        target: Target language. One of the two must be English.
 
     Returns:
-        For each split, files of source sentences beside those of their translations.
+        For each split, pairs of a source file and a target file.
 
     Raises:
-        ValueError: If the year has no text in the two languages, or a download is not the published file.
+        ValueError: If the year has no text in the two languages, or a downloaded file is not the published one.
         ConnectionError: If a file cannot be downloaded.
     """
     others = [language for language in (source, target) if language != "en"]
     if len(others) != 1 or others[0] not in LANGUAGES[year]:
         raise ValueError(
-            f"{year} is text in English (en) and one of {LANGUAGES[year]}. Received: {source!r} and {target!r}"
+            f"{year} has text in English (en) and one of {LANGUAGES[year]}. Received: {source!r} and {target!r}"
         )
     (other,) = others
 
@@ -118,7 +119,7 @@ def published_files(year: str, source: str, target: str) -> Files:
 
 
 def given_files(year: str, source: str, target: str, folder: Path) -> Files:
-    """The same splits from a folder of plain or gzipped text, a sentence a line, as `train.en` and `train.de`.
+    """The same splits from a folder of text files such as `train.en` and `train.de.gz`, one sentence per line.
 
     Raises:
         FileNotFoundError: If a file is missing.
@@ -127,24 +128,24 @@ def given_files(year: str, source: str, target: str, folder: Path) -> Files:
     expected = ", ".join(f"{part}.{source} and {part}.{target}" for part in parts.values())
 
     def find(part: str, language: str) -> Path:
-        found = [folder / f"{part}.{language}{ending}" for ending in ("", ".gz")]
-        for path in found:
+        paths = [folder / f"{part}.{language}{ending}" for ending in ("", ".gz")]
+        for path in paths:
             if path.is_file():
                 return path
-        raise FileNotFoundError(f"There is no file {found[0]}, or {found[1].name}. Expected {expected}.")
+        raise FileNotFoundError(f"There is no file {paths[0]} or {paths[1].name}. Expected {expected}.")
 
     return {split: [(find(part, source), find(part, target))] for split, part in parts.items()}
 
 
 def _test(test: str, other: str, side: str) -> Path:
-    """Sentences of a test set, a line each; all but those of 2013 are published in SGML alone."""
+    """Path of one side of a test set, one sentence per line. All sets but that of 2013 are converted from SGML."""
     if test == VALIDATION:
         return TEST_SETS.member(f"dev/{test}.{side}")
     role = "ref" if side == "en" else "src"
-    marked = TEST_SETS.member(f"dev/{test}-{other}en-{role}.{side}.sgm")
-    plain = marked.with_suffix(".txt")
+    sgml = TEST_SETS.member(f"dev/{test}-{other}en-{role}.{side}.sgm")
+    plain = sgml.with_suffix(".txt")
     if not plain.is_file():
-        segments = (SEGMENT.search(line) for line in read_lines(marked))
+        segments = (SEGMENT.search(line) for line in read_lines(sgml))
         lines = [" ".join(segment[1].split()) for segment in segments if segment]
         write_atomically(plain, "".join(f"{line}\n" for line in lines).encode())
     return plain

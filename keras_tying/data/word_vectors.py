@@ -11,21 +11,21 @@ from keras_tying.files import write_atomically
 BINARY = ".bin"
 
 
-def words_alone(vocabulary: Vocabulary, matrix: np.ndarray) -> tuple[list[str], np.ndarray]:
-    """Words and embeddings without `<unk>` and `<eos>`, which are no words."""
+def without_special_words(vocabulary: Vocabulary, matrix: np.ndarray) -> tuple[list[str], np.ndarray]:
+    """Words of a vocabulary and their embeddings, without `<unk>` and `<eos>`."""
     kept = [i for i, word in enumerate(vocabulary.words) if word not in (UNKNOWN, END_OF_SENTENCE)]
     return vocabulary.decode(kept), np.asarray(matrix, np.float32)[kept]
 
 
 def save_word_vectors(path: str | Path, words: list[str], matrix: np.ndarray) -> None:
-    """Writes vectors `[V, H]` and their words: binary if the file's name ends in `.bin`, else as text.
+    """Writes words and their vectors `[V, H]`, in the binary format if the file name ends in `.bin`, else as text.
 
     Raises:
-        ValueError: If a word is empty or contains a space, which the formats cannot hold.
+        ValueError: If a word is empty or contains a space, which the formats do not allow.
     """
-    bad = next((word for word in words if not word or any(c.isspace() for c in word)), None)
-    if bad is not None:
-        raise ValueError(f"A word in a word2vec file is not empty and has no space. Received: {bad!r}")
+    invalid = next((word for word in words if not word or any(c.isspace() for c in word)), None)
+    if invalid is not None:
+        raise ValueError(f"Words in a word2vec file must not be empty or contain spaces. Received: {invalid!r}")
     matrix = np.asarray(matrix, "<f4")
     parts = [f"{len(words)} {matrix.shape[1]}\n".encode()]
     for word, row in zip(words, matrix, strict=True):
@@ -37,22 +37,22 @@ def save_word_vectors(path: str | Path, words: list[str], matrix: np.ndarray) ->
 
 
 def load_word_vectors(path: str | Path) -> tuple[list[str], np.ndarray]:
-    """Words and vectors `float32 [V, H]` of a word2vec file: binary if its name ends in `.bin`, else text.
+    """Words and vectors `float32 [V, H]` of a word2vec file: binary if the file name ends in `.bin`, else text.
 
     Raises:
-        FileNotFoundError: If there is no such file.
-        ValueError: If the file is not of that format, or ends early.
+        FileNotFoundError: If the file does not exist.
+        ValueError: If the file is malformed or truncated.
     """
     path = Path(path)
     if not path.is_file():
         raise FileNotFoundError(f"There is no file {path}. Check the name.")
     content = path.read_bytes()
-    head, _, body = content.partition(b"\n")
+    header, _, body = content.partition(b"\n")
     try:
-        count, width = map(int, head.split())
+        count, width = map(int, header.split())
     except ValueError:
         raise ValueError(
-            f"{path}: expected the number of words and of dimensions in the first line. Received: {head[:60]!r}"
+            f"{path}: expected the number of words and of dimensions in the first line. Received: {header[:60]!r}"
         ) from None
     read = _read_binary if path.suffix == BINARY else _read_text
     try:
@@ -66,19 +66,19 @@ def load_word_vectors(path: str | Path) -> tuple[list[str], np.ndarray]:
 
 
 def vectors_for(vocabulary: Vocabulary, path: str | Path) -> np.ndarray:
-    """Vectors of a word2vec file for the words of a vocabulary, `float32 [len(vocabulary), H]`; NaN where it has none.
+    """Vectors of a word2vec file for the words of a vocabulary, `float32 [V, H]`. Missing words have the value NaN.
 
     Raises:
-        FileNotFoundError: If there is no such file.
-        ValueError: If the file is not of that format, or ends early.
+        FileNotFoundError: If the file does not exist.
+        ValueError: If the file is malformed or truncated.
     """
     words, matrix = load_word_vectors(path)
     rows = {word: row for row, word in enumerate(words)}
-    found = np.full((len(vocabulary), matrix.shape[1]), np.nan, np.float32)
-    for place, word in enumerate(vocabulary.words):
+    vectors = np.full((len(vocabulary), matrix.shape[1]), np.nan, np.float32)
+    for i, word in enumerate(vocabulary.words):
         if word in rows:
-            found[place] = matrix[rows[word]]
-    return found
+            vectors[i] = matrix[rows[word]]
+    return vectors
 
 
 def _read_text(body: bytes, count: int, width: int) -> tuple[list[str], list]:
@@ -96,12 +96,12 @@ def _read_text(body: bytes, count: int, width: int) -> tuple[list[str], list]:
 
 
 def _read_binary(body: bytes, count: int, width: int) -> tuple[list[str], list]:
-    words, rows, place = [], [], 0
+    words, rows, start = [], [], 0
     for _ in range(count):
-        space = body.index(b" ", place)
-        words.append(body[place:space].lstrip(b"\n").decode())
-        place = space + 1 + 4 * width
-        if place > len(body):
+        space = body.index(b" ", start)
+        words.append(body[start:space].lstrip(b"\n").decode())
+        start = space + 1 + 4 * width
+        if start > len(body):
             raise ValueError(f"an end within word {len(words)}")
         rows.append(np.frombuffer(body, "<f4", width, space + 1))
     return words, rows

@@ -1,4 +1,4 @@
-"""Export: SavedModels that take and give text. Needs TensorFlow."""
+"""Export of models as SavedModels with text inputs and outputs. Needs TensorFlow."""
 
 from keras_tying.export.joint_language_model import export_joint_language_model
 from keras_tying.export.language_model import export_language_model

@@ -1,4 +1,4 @@
-"""A joint language model as a SavedModel that takes sentences, links and words so far."""
+"""Export of joint language models."""
 
 from pathlib import Path
 
@@ -9,8 +9,8 @@ from keras_tying.data import Vocabulary
 from keras_tying.export.saving import check_backend, save_signatures, trace
 from keras_tying.export.text import TextInGraph
 
-NOWHERE = 2**30
-"""Farther than any word."""
+FAR = 2**30
+"""A position beyond any sentence."""
 
 
 def export_joint_language_model(
@@ -20,31 +20,31 @@ def export_joint_language_model(
     path: str | Path,
     tokenization: str = "spaces",
 ) -> None:
-    """Writes a SavedModel that needs TensorFlow alone.
+    """Writes a joint language model as a SavedModel that needs only TensorFlow.
 
-    Signatures, `B` hypotheses at a time, any `B`; all take `source`, `alignment` and `history`, `string [B]`:
+    All signatures take `source`, `alignment` and `history`, `string [B]`, for any batch size `B`:
 
-    - `serving_default` and `log_probabilities`: `log_probabilities` `float32 [B, V]`, the natural logarithm
-      of each target word's probability to be next, in the order of the vocabulary.
-    - `next_word`: with `k` `int32 []` gives `words` `string [B, k]` and `log_probabilities` `float32 [B, k]`,
-      likeliest first.
+    - `serving_default` and `log_probabilities` return `log_probabilities` `float32 [B, V]`, the natural logarithm
+      of the probability of each next target word, in the order of the vocabulary.
+    - `next_word` also takes `k` `int32 []`. It returns `words` `string [B, k]` and `log_probabilities`
+      `float32 [B, k]`, most probable first.
 
-    `history` holds the target words so far and `alignment` links `i-j`, as in training. The next word, at
-    position `j` equal to the number of words so far, belongs where its own links say, else where the
-    nearest linked word does, the right one first, else to the end of the source. Where the target will end
-    is not known yet: to ask for the end of the sentence, link the next word to the position after the last
-    source word, as sentence ends are linked in training.
+    `history` is the target words before the next word, and `alignment` has links `i-j`, as in training. The position
+    `j` of the next word is the number of words in the history. Its source position is given by its own links, else by
+    those of the nearest linked word (the right one if two are equally near), else it is the end of the source. The
+    position of the target end is not known. To score the end of the sentence, link the next word to the position after
+    the last source word, as ends are linked in training.
 
     Args:
         model: A trained `JointLanguageModel`.
-        source_vocabulary: Source words.
-        target_vocabulary: Target words.
-        path: Folder to make, for TensorFlow Serving `.../NAME/1`; replaced if it is there.
-        tokenization: How sentences become tokens, see `keras_tying.data.tokenize`.
+        source_vocabulary: Vocabulary of the source language.
+        target_vocabulary: Vocabulary of the target language.
+        path: Folder of the SavedModel, for TensorFlow Serving `.../NAME/1`. An existing one is replaced.
+        tokenization: Name of the tokenization, see `keras_tying.data.tokenize`.
 
     Raises:
         ValueError: If model and vocabularies differ in size.
-        RuntimeError: If Keras runs on another backend than TensorFlow.
+        RuntimeError: If the backend of Keras is not TensorFlow.
     """
     check_backend()
     for side, size, vocabulary in (
@@ -60,7 +60,7 @@ def export_joint_language_model(
 
 
 class ServedJointLanguageModel:
-    """The functions behind the signatures; see `export_joint_language_model`."""
+    """Functions of the signatures; see `export_joint_language_model`."""
 
     def __init__(self, model: keras.Model, source: TextInGraph, target: TextInGraph):
         self.model = model
@@ -68,7 +68,7 @@ class ServedJointLanguageModel:
         self.target = target
 
     def endpoints(self) -> dict:
-        """Traced functions by the name of their signature."""
+        """Traced functions, by the name of the signature."""
         inputs = tuple(tf.TensorSpec([None], tf.string, name) for name in ("source", "alignment", "history"))
         return trace(
             {
@@ -89,7 +89,7 @@ class ServedJointLanguageModel:
         return {"words": self.target.decode(best.indices), "log_probabilities": best.values}
 
     def _inputs(self, source, alignment, history):
-        """The model's inputs, word ids by name."""
+        """Inputs of the model, by name."""
         history_ids = self.target.encode(history)
         length = self.model.order - 1
         padded = tf.concat([tf.fill([history_ids.nrows(), length], self._end(self.target)), history_ids], axis=1)
@@ -100,20 +100,20 @@ class ServedJointLanguageModel:
         ends = tf.fill([source_ids.nrows(), 1], self._end(self.source))
         source_ids = tf.concat([source_ids, ends], axis=1)
         if self.model.window:
-            place = affiliated(alignment, source_ids.row_lengths(), history_ids.row_lengths())
-            inputs["window"] = self._window(source_ids, place)
+            position = affiliated(alignment, source_ids.row_lengths(), history_ids.row_lengths())
+            inputs["window"] = self._window(source_ids, position)
         if self.model.global_context:
             shape = [None, self.model.sentence_length]
             inputs["sentence"] = tf.cast(source_ids.to_tensor(-1, shape=shape), tf.int32)
         return inputs
 
-    def _window(self, source_ids, place):
+    def _window(self, source_ids, position):
         reach = self.model.window // 2
-        places = place[:, None] + tf.range(-reach, reach + 1, dtype=tf.int64)
+        positions = position[:, None] + tf.range(-reach, reach + 1, dtype=tf.int64)
         dense = source_ids.to_tensor(self._end(self.source))
         last = tf.cast(tf.shape(dense)[1], tf.int64) - 1
-        words = tf.gather(dense, tf.clip_by_value(places, 0, last), batch_dims=1)
-        inside = (places >= 0) & (places <= last)
+        words = tf.gather(dense, tf.clip_by_value(positions, 0, last), batch_dims=1)
+        inside = (positions >= 0) & (positions <= last)
         return tf.cast(tf.where(inside, words, self._end(self.source)), tf.int32)
 
     def _end(self, text):
@@ -121,32 +121,32 @@ class ServedJointLanguageModel:
 
 
 def affiliated(alignment, source_lengths, word):
-    """Source position of one target word a row.
+    """Source position of one target word per sentence pair.
 
     Args:
-        alignment: Links `i-j`, strings `[B]`.
-        source_lengths: Tokens of each source sentence, its end included, `int64 [B]`.
-        word: Position of the target word, `int64 [B]`.
+        alignment: Links `i-j`, `string [B]`.
+        source_lengths: Lengths of the source sentences, including ends, `int64 [B]`.
+        word: Positions of the target words, `int64 [B]`.
 
     Returns:
-        `int64 [B]`.
+        Source positions, `int64 [B]`.
     """
     links = tf.strings.split(alignment)
     numbers = tf.strings.to_number(tf.strings.split(links.flat_values, "-").to_tensor("", shape=[None, 2]), tf.int64)
     source, target = (
-        links.with_flat_values(numbers[:, side]).to_tensor(NOWHERE)
+        links.with_flat_values(numbers[:, side]).to_tensor(FAR)
         for side in (0, 1)  # [B, M]
     )
-    real = target < NOWHERE
+    real = target < FAR
     within = tf.reduce_all(~real | (source < source_lengths[:, None]))
-    tf.debugging.assert_equal(within, True, "a link points behind the end of its source sentence")
+    tf.debugging.assert_equal(within, True, "a link points beyond the end of its source sentence")
     distance = target - word[:, None]
-    key = tf.where(real, 2 * tf.abs(distance) + tf.cast(distance < 0, tf.int64), NOWHERE)  # right before left
-    nearest = tf.reduce_min(tf.concat([key, tf.fill([tf.shape(key)[0], 1], tf.constant(NOWHERE, tf.int64))], 1), 1)
-    mine = tf.sort(tf.where(real & (key == nearest[:, None]), source, NOWHERE), axis=1)
-    before = tf.concat([tf.fill([tf.shape(mine)[0], 1], tf.constant(-1, tf.int64)), mine[:, :-1]], 1)
-    distinct = (mine != before) & (mine < NOWHERE)
+    key = tf.where(real, 2 * tf.abs(distance) + tf.cast(distance < 0, tf.int64), FAR)  # right before left
+    nearest = tf.reduce_min(tf.concat([key, tf.fill([tf.shape(key)[0], 1], tf.constant(FAR, tf.int64))], 1), 1)
+    candidates = tf.sort(tf.where(real & (key == nearest[:, None]), source, FAR), axis=1)
+    before = tf.concat([tf.fill([tf.shape(candidates)[0], 1], tf.constant(-1, tf.int64)), candidates[:, :-1]], 1)
+    distinct = (candidates != before) & (candidates < FAR)
     count = tf.reduce_sum(tf.cast(distinct, tf.int64), 1, keepdims=True)
     middle = distinct & (tf.cumsum(tf.cast(distinct, tf.int64), 1) - 1 == (count - 1) // 2)
-    chosen = tf.reduce_sum(tf.where(middle, mine, 0), 1)
+    chosen = tf.reduce_sum(tf.where(middle, candidates, 0), 1)
     return tf.where(count[:, 0] > 0, chosen, source_lengths - 1)

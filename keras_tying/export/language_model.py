@@ -1,4 +1,4 @@
-"""A language model as a SavedModel that takes and gives text."""
+"""Export of language models."""
 
 from pathlib import Path
 
@@ -15,30 +15,31 @@ from keras_tying.models.sampling import candidate_scores
 def export_language_model(
     model: keras.Model, vocabulary: Vocabulary, path: str | Path, tokenization: str = "spaces"
 ) -> None:
-    """Writes a SavedModel that needs TensorFlow alone.
+    """Writes a language model as a SavedModel that needs only TensorFlow.
 
-    Signatures, `B` sentences at a time, any `B`:
+    The signatures accept any batch size `B`:
 
-    - `serving_default` and `score`: `sentences` `string [B]` to `tokens` `int64 [B]` (the words and the
-      sentence's end), `log_probability` `float32 [B]` (natural logarithm) and `perplexity` `float32 [B]`.
-    - `next_word`: `prefix` `string [B]` and `k` `int32 []` to `words` `string [B, k]` and `probabilities`
-      `float32 [B, k]`, likeliest first.
-    - `generate`: `prefix` `string [B]`, `length` `int32 []`, `temperature` `float32 []` (0: the likeliest
-      word each time), `top_k` `int32 []` (0: no limit), `top_p` `float32 []` (1: no limit) and `seed`
-      `int32 []` to `text` `string [B]`, the words that continue each prefix.
+    - `serving_default` and `score` take `sentences` `string [B]`. They return `tokens` `int64 [B]` (the number of
+      words, including the end of the sentence), `log_probability` `float32 [B]` (natural logarithm) and `perplexity`
+      `float32 [B]`.
+    - `next_word` takes `prefix` `string [B]` and `k` `int32 []`. It returns `words` `string [B, k]` and
+      `probabilities` `float32 [B, k]`, most probable first.
+    - `generate` takes `prefix` `string [B]`, `length` `int32 []`, `temperature` `float32 []` (0: always the most
+      probable word), `top_k` `int32 []` (0: no limit), `top_p` `float32 []` (1: no limit) and `seed` `int32 []`. It
+      returns `text` `string [B]`, the generated continuation of each prefix.
 
-    Every sentence starts afresh, as after the end of another. Words outside the vocabulary are read
-    and scored as `<unk>`. An empty sentence is the end of a sentence alone.
+    Each sentence is scored from a zero state, as after the end of a sentence. Words outside the vocabulary are
+    replaced by `<unk>`. An empty sentence consists of its end only.
 
     Args:
         model: A trained `LanguageModel`.
-        vocabulary: Its words.
-        path: Folder to make, for TensorFlow Serving `.../NAME/1`; replaced if it is there.
-        tokenization: How sentences become tokens, see `keras_tying.data.tokenize`.
+        vocabulary: Vocabulary of the model.
+        path: Folder of the SavedModel, for TensorFlow Serving `.../NAME/1`. An existing one is replaced.
+        tokenization: Name of the tokenization, see `keras_tying.data.tokenize`.
 
     Raises:
         ValueError: If model and vocabulary differ in size.
-        RuntimeError: If Keras runs on another backend than TensorFlow.
+        RuntimeError: If the backend of Keras is not TensorFlow.
     """
     check_exportable(model, vocabulary)
     served = ServedLanguageModel(model, TextInGraph(vocabulary, tokenization))
@@ -46,22 +47,22 @@ def export_language_model(
 
 
 class ServedLanguageModel:
-    """The functions behind the signatures; see `export_language_model`."""
+    """Functions of the signatures; see `export_language_model`."""
 
     def __init__(self, model: keras.Model, text: TextInGraph):
         self.model = model
         self.text = text
 
     def endpoints(self) -> dict:
-        """Traced functions by the name of their signature."""
+        """Traced functions, by the name of the signature."""
         strings = tf.TensorSpec([None], tf.string)
-        integer, number = tf.TensorSpec([], tf.int32), tf.TensorSpec([], tf.float32)
+        integer, real = tf.TensorSpec([], tf.int32), tf.TensorSpec([], tf.float32)
         return trace(
             {
                 "serving_default": (self.score, (strings,)),
                 "score": (self.score, (strings,)),
                 "next_word": (self.next_word, (strings, integer)),
-                "generate": (self.generate, (strings, integer, number, integer, number, integer)),
+                "generate": (self.generate, (strings, integer, real, integer, real, integer)),
             }
         )
 
@@ -80,68 +81,68 @@ class ServedLanguageModel:
 
     def next_word(self, prefix, k):
         tf.debugging.assert_positive(k, "k must be at least 1")
-        scores, _, _ = self._read(prefix)
-        best = tf.math.top_k(tf.nn.softmax(scores), tf.minimum(k, self.model.vocabulary_size))
+        logits, _, _ = self._read(prefix)
+        best = tf.math.top_k(tf.nn.softmax(logits), tf.minimum(k, self.model.vocabulary_size))
         return {"words": self.text.decode(best.indices), "probabilities": best.values}
 
     def generate(self, prefix, length, temperature, top_k, top_p, seed):
         tf.debugging.assert_non_negative(length, "length must be at least 0")
         tf.debugging.assert_non_negative(temperature, "temperature must be at least 0")
-        scores, read, lengths = self._read(prefix, length)
+        logits, state, lengths = self._read(prefix, length)
         top_k = tf.where(top_k > 0, top_k, self.model.vocabulary_size)
 
-        def step(t, scores, read, text):
-            candidates = candidate_scores(scores, temperature, top_k, top_p)
+        def step(t, logits, state, text):
+            candidates = candidate_scores(logits, temperature, top_k, top_p)
             drawn = tf.random.stateless_categorical(candidates, 1, [seed, t], dtype=tf.int32)[:, 0]
             word = self.text.decode(drawn)
             text = tf.where(t == 0, word, tf.strings.join([text, word], separator=" "))
-            return t + 1, *self._go_on(drawn, read, tf.cast(lengths, tf.int32) + t), text
+            return t + 1, *self._read_next(drawn, state, tf.cast(lengths, tf.int32) + t), text
 
-        *_, text = tf.while_loop(lambda t, *_: t < length, step, (0, scores, read, tf.fill([tf.shape(scores)[0]], "")))
+        *_, text = tf.while_loop(lambda t, *_: t < length, step, (0, logits, state, tf.fill([tf.shape(logits)[0]], "")))
         return {"text": text}
 
     def _read(self, prefix, room=0):
-        """Reads prefixes.
+        """Runs the model on prefixes.
 
         Args:
-            prefix: Texts `[B]`.
-            room: How many words will follow.
+            prefix: Texts, `string [B]`.
+            room: Number of words that will be generated.
 
         Returns:
-            Scores `[B, V]` of what follows each prefix, what `_go_on` needs of them (the states, or all words where the
-            model must read them again), and how many words were read `[B]`.
+            The logits `[B, V]` of the next word, the state for `_read_next` and the number of words `[B]` of each
+            prefix. If the model cannot read word by word, the state is the ids of the text.
         """
         inputs, _, lengths = self.text.with_ends(prefix)
         if not self.model.reads_word_by_word:
             text = tf.pad(inputs, [[0, 0], [0, room]])
-            return self._scores_at(text, tf.cast(lengths, tf.int32) - 1), [text], lengths
+            return self._logits_at(text, tf.cast(lengths, tf.int32) - 1), [text], lengths
         rows = tf.shape(inputs)[0]
         states = self.model.zero_states(rows)
-        scores = tf.zeros([rows, self.model.vocabulary_size])
+        logits = tf.zeros([rows, self.model.vocabulary_size])
 
-        def step(t, scores, states):
+        def step(t, logits, states):
             hidden, new_states = self.model.hidden_states(inputs[:, t : t + 1], states, training=False)
             reading = (tf.cast(t, tf.int64) < lengths)[:, None]
             last = (tf.cast(t, tf.int64) == lengths - 1)[:, None]
             states = [tf.where(reading, new, old) for new, old in zip(new_states, states, strict=True)]
-            return t + 1, tf.where(last, self._scores(hidden[:, 0]), scores), states
+            return t + 1, tf.where(last, self._logits(hidden[:, 0]), logits), states
 
-        _, scores, states = tf.while_loop(lambda t, *_: t < tf.shape(inputs)[1], step, (0, scores, states))
-        return scores, states, lengths
+        _, logits, states = tf.while_loop(lambda t, *_: t < tf.shape(inputs)[1], step, (0, logits, states))
+        return logits, states, lengths
 
-    def _go_on(self, words, read, places):
-        """Reads one more word per text, `words` `[B]` at `places` `[B]`; returns scores and what was read."""
+    def _read_next(self, words, state, positions):
+        """Reads one more word per text, `words` `[B]` at `positions` `[B]`; returns the logits and the state."""
         if self.model.reads_word_by_word:
-            hidden, states = self.model.hidden_states(words[:, None], read, training=False)
-            return self._scores(hidden[:, 0]), states
-        at = tf.stack([tf.range(tf.size(places)), places], axis=1)
-        text = tf.tensor_scatter_nd_update(read[0], at, words)
-        return self._scores_at(text, places), [text]
+            hidden, state = self.model.hidden_states(words[:, None], state, training=False)
+            return self._logits(hidden[:, 0]), state
+        indices = tf.stack([tf.range(tf.size(positions)), positions], axis=1)
+        text = tf.tensor_scatter_nd_update(state[0], indices, words)
+        return self._logits_at(text, positions), [text]
 
-    def _scores_at(self, text, places):
-        """Scores `[B, V]` after the words at `places` `[B]` of texts `[B, L]`; no word behind them matters."""
+    def _logits_at(self, text, positions):
+        """Logits `[B, V]` after the words at `positions` `[B]` of texts `[B, L]`; later words are ignored."""
         hidden, _ = self.model.hidden_states(text, training=False)
-        return self._scores(tf.gather(hidden, places, batch_dims=1))
+        return self._logits(tf.gather(hidden, positions, batch_dims=1))
 
-    def _scores(self, hidden):
+    def _logits(self, hidden):
         return tf.cast(self.model.scores(hidden), tf.float32)

@@ -1,4 +1,4 @@
-"""Writing traced functions as a SavedModel that needs TensorFlow alone."""
+"""Writing traced functions as a SavedModel."""
 
 import shutil
 from pathlib import Path
@@ -11,11 +11,11 @@ from keras_tying.data import Vocabulary
 
 
 def check_exportable(model: keras.Model, vocabulary: Vocabulary) -> None:
-    """Checks that model and vocabulary belong together and Keras runs on TensorFlow.
+    """Checks the size of the vocabulary and the backend of Keras.
 
     Raises:
         ValueError: If they differ in size.
-        RuntimeError: If Keras runs on another backend.
+        RuntimeError: If the backend of Keras is not TensorFlow.
     """
     check_backend()
     if len(vocabulary) != model.vocabulary_size:
@@ -23,16 +23,16 @@ def check_exportable(model: keras.Model, vocabulary: Vocabulary) -> None:
 
 
 def check_backend() -> None:
-    """Raises RuntimeError unless Keras runs on TensorFlow."""
+    """Raises RuntimeError if the backend of Keras is not TensorFlow."""
     if not backend.WRITES_SAVED_MODELS:
         raise RuntimeError(
-            "A SavedModel is written by the TensorFlow backend. Load the model with KERAS_BACKEND=tensorflow. "
+            "Export needs the TensorFlow backend. Load the model with KERAS_BACKEND=tensorflow. "
             f"Received: {backend.NAME}"
         )
 
 
 def trace(specs: dict) -> dict:
-    """Traced functions by the name of their signature, from methods and their `tf.TensorSpec`s by name."""
+    """Traces methods with their `tf.TensorSpec`s, by the name of the signature."""
     functions = {}
     for name, (method, signature) in specs.items():
         functions[name] = tf.function(method, input_signature=signature, autograph=False)
@@ -41,13 +41,13 @@ def trace(specs: dict) -> dict:
 
 
 def save_signatures(model: keras.Model, texts: tuple, signatures: dict, path: str | Path) -> None:
-    """Writes traced functions, the model's weights and the vocabularies' tables behind them.
+    """Writes traced functions with the weights of the model and the tables of the vocabularies.
 
     Args:
-        model: Its weights are written, each variable once, which keras.export.ExportArchive does not do.
-        texts: The `TextInGraph` modules the functions use.
-        signatures: Traced functions by name.
-        path: Folder to make; replaced if it is there.
+        model: Model of the functions. Each variable is written once, unlike with `keras.export.ExportArchive`.
+        texts: Text modules of the functions, such as `TextInGraph`.
+        signatures: Traced functions, by name.
+        path: Folder of the SavedModel. An existing one is replaced.
     """
     module = tf.Module()
     module.texts = texts
@@ -56,7 +56,7 @@ def save_signatures(model: keras.Model, texts: tuple, signatures: dict, path: st
 
 
 def write_saved_model(module: tf.Module, signatures: dict, path: str | Path) -> None:
-    """Writes a module whole, in place of what was there."""
+    """Writes a module to a temporary folder, then replaces `path` with it."""
     path = Path(path)
     unfinished = path.with_name(f".{path.name}.unfinished")
     shutil.rmtree(unfinished, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""Skip-gram embeddings as a SavedModel that takes and gives words."""
+"""Export of skip-gram embeddings."""
 
 from pathlib import Path
 
@@ -6,32 +6,32 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from keras_tying.data import Vocabulary, words_alone
+from keras_tying.data import Vocabulary, without_special_words
 from keras_tying.export.saving import check_exportable, trace, write_saved_model
 
 
 def export_skip_gram(model: keras.Model, vocabulary: Vocabulary, path: str | Path) -> None:
-    """Writes a SavedModel that needs TensorFlow alone; it holds the input, or tied, embedding.
+    """Writes the input embedding of a skip-gram model as a SavedModel that needs only TensorFlow.
 
-    Signatures, `B` words at a time, any `B`:
+    The signatures accept any number of words `B`:
 
-    - `vector` and `serving_default`: `words` `string [B]` to `vector` `float32 [B, H]` and `known`
-      `bool [B]`; the vector of an unknown word is zero.
-    - `similar_words`: `words` `string [B]` and `k` `int32 []` to `similar` `string [B, k]` and `similarity`
-      `float32 [B, k]`, the words of largest cosine, the word itself excepted. Beside an unknown word
-      they are empty strings and zeros. If there are fewer than `k` other words, all are given.
+    - `vector` and `serving_default` take `words` `string [B]`. They return `vector` `float32 [B, H]` and `known`
+      `bool [B]`. The vector of an unknown word is zero.
+    - `similar_words` takes `words` `string [B]` and `k` `int32 []`. It returns `similar` `string [B, k]` and
+      `similarity` `float32 [B, k]`: the other words with the largest cosines. For an unknown word they are empty
+      strings and zeros. If there are fewer than `k` other words, all are returned.
 
     Args:
         model: A trained `SkipGram`.
-        vocabulary: Its words.
-        path: Folder to make, for TensorFlow Serving `.../NAME/1`; replaced if it is there.
+        vocabulary: Vocabulary of the model.
+        path: Folder of the SavedModel, for TensorFlow Serving `.../NAME/1`. An existing one is replaced.
 
     Raises:
         ValueError: If model and vocabulary differ in size.
-        RuntimeError: If Keras runs on another backend than TensorFlow.
+        RuntimeError: If the backend of Keras is not TensorFlow.
     """
     check_exportable(model, vocabulary)
-    words, matrix = words_alone(vocabulary, keras.ops.convert_to_numpy(model.embedding.embeddings))
+    words, matrix = without_special_words(vocabulary, keras.ops.convert_to_numpy(model.embedding.embeddings))
     served = ServedWords(words, matrix)
     strings, integer = tf.TensorSpec([None], tf.string), tf.TensorSpec([], tf.int32)
     signatures = {
@@ -43,7 +43,7 @@ def export_skip_gram(model: keras.Model, vocabulary: Vocabulary, path: str | Pat
 
 
 class ServedWords(tf.Module):
-    """The functions behind the signatures; see `export_skip_gram`."""
+    """Functions of the signatures; see `export_skip_gram`."""
 
     def __init__(self, words: list[str], matrix: np.ndarray):
         super().__init__(name="words")
@@ -71,6 +71,6 @@ class ServedWords(tf.Module):
         }
 
     def _find(self, words):
-        """Ids of words, 0 for those not known, and which are known."""
+        """Ids of words, 0 if unknown, and whether each word is known."""
         ids = self.table.lookup(words)
         return tf.maximum(ids, 0), ids >= 0

@@ -1,4 +1,4 @@
-"""Words and ids inside a TensorFlow graph."""
+"""Tokenization and vocabulary in a TensorFlow graph."""
 
 import tensorflow as tf
 
@@ -7,11 +7,11 @@ from keras_tying.data.text import NOT_LETTERS, PUNCTUATION, check_tokenization
 
 
 class TextInGraph(tf.Module):
-    """A vocabulary and its tokenization as TensorFlow operations; the graph holds both.
+    """A vocabulary and its tokenization as TensorFlow operations.
 
     Args:
-        vocabulary: The model's words.
-        tokenization: How sentences become tokens, see `keras_tying.data.tokenize`.
+        vocabulary: Vocabulary of the model.
+        tokenization: Name of the tokenization, see `keras_tying.data.tokenize`.
     """
 
     def __init__(self, vocabulary: Vocabulary, tokenization: str):
@@ -27,7 +27,7 @@ class TextInGraph(tf.Module):
         )
 
     def encode(self, sentences: tf.Tensor) -> tf.RaggedTensor:
-        """Sentences, strings `[B]`, to ids `int64 [B, (T)]`."""
+        """Converts sentences, `string [B]`, to ids, `int64 [B, (T)]`."""
         if self.tokenization == "plain":
             sentences = tf.strings.lower(sentences, encoding="utf-8")
             sentences = tf.strings.regex_replace(sentences, PUNCTUATION, r" \1 ")
@@ -37,16 +37,16 @@ class TextInGraph(tf.Module):
         return self.table.lookup(tf.strings.split(sentences))
 
     def decode(self, ids: tf.Tensor) -> tf.Tensor:
-        """Ids of any shape to words."""
+        """Converts ids of any shape to words."""
         return tf.gather(self.words, ids)
 
     def with_ends(self, sentences: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-        """Inputs and targets `[B, T + 1]` of sentences, and how many of the targets are real `[B]`.
+        """Inputs and targets of sentences, `int32 [B, T + 1]`, and their lengths, `int64 [B]`.
 
-        A sentence is read after the end of one before it, and its own end is the last target.
+        The first input is the end of a sentence, and the last target is the end of the sentence itself.
         """
         ids = self.encode(sentences)
         ends = tf.fill([ids.nrows(), 1], tf.constant(self.end_id, tf.int64))
-        padded = ids.to_tensor(self.end_id)  # so each row's own end stands where its padding begins
+        padded = ids.to_tensor(self.end_id)  # the first padding id of each row is the end of its sentence
         inputs, targets = tf.concat([ends, padded], axis=1), tf.concat([padded, ends], axis=1)
         return tf.cast(inputs, tf.int32), tf.cast(targets, tf.int32), ids.row_lengths() + 1

@@ -1,4 +1,4 @@
-"""A translation model as a SavedModel that takes sentences and gives translations."""
+"""Export of translation models."""
 
 from pathlib import Path
 
@@ -17,68 +17,69 @@ def export_translator(
     path: str | Path,
     beam_size: int = 5,
     length_penalty: float = 1.0,
-    longest: int = 512,
+    maximum_length: int = 512,
 ) -> None:
-    """Writes a SavedModel that needs TensorFlow and tensorflow_text alone.
+    """Writes a translation model as a SavedModel that needs only TensorFlow and tensorflow_text.
 
-    Signature `translate`, also `serving_default`: `sentences` `string [B]`, any `B`, to
+    The signatures `translate` and `serving_default` take `sentences` `string [B]`, for any batch size `B`. They return
 
-    - `translations` `string [B]` and `scores` `float32 [B]`, log-probabilities over
+    - `translations` `string [B]` and `scores` `float32 [B]`, log-probabilities divided by
       `length ** length_penalty`;
-    - `n_best` `string [B, beam_size]` and `n_best_scores`, best first.
+    - `n_best` `string [B, beam_size]` and `n_best_scores` `float32 [B, beam_size]`, best first.
 
-    Tokenizer, beam search and detokenization are in the graph. A sentence without words has the
-    translation `""` and the score 0; of one longer than `longest` subwords the rest is not read; a
-    character that was never seen is read as the unknown subword.
+    Tokenizer, beam search and detokenizer are in the graph. A sentence without words has the translation `""` and the
+    score 0. Unknown characters are encoded as the unknown subword.
 
     Args:
         model: A trained `Translator`.
-        subwords: Its subwords, of both languages.
-        path: Folder to make, for TensorFlow Serving `.../NAME/1`; replaced if it is there.
-        beam_size: Hypotheses a sentence.
+        subwords: Subwords of both languages.
+        path: Folder of the SavedModel, for TensorFlow Serving `.../NAME/1`. An existing one is replaced.
+        beam_size: Number of hypotheses per sentence.
         length_penalty: See `Translator.translate`.
-        longest: Subwords of a sentence that are read.
+        maximum_length: Maximum number of subwords per sentence. Longer sentences are truncated.
 
     Raises:
         ValueError: If model and subwords differ in size.
-        RuntimeError: If Keras runs on another backend than TensorFlow.
+        RuntimeError: If the backend of Keras is not TensorFlow.
     """
     check_backend()
     sizes = model.source_vocabulary_size, model.target_vocabulary_size
     if sizes != (len(subwords), len(subwords)):
         raise ValueError(f"The model has {sizes[0]} and {sizes[1]} subwords. Received: {len(subwords)} for both.")
-    served = ServedTranslator(model, subwords, beam_size, length_penalty, longest)
+    served = ServedTranslator(model, subwords, beam_size, length_penalty, maximum_length)
     strings = tf.TensorSpec([None], tf.string)
     signatures = trace({name: (served.translate, (strings,)) for name in ("serving_default", "translate")})
     save_signatures(model, (served.tokenizer,), signatures, path)
 
 
 class ServedTranslator:
-    """The function behind the signatures; see `export_translator`."""
+    """Function of the signatures; see `export_translator`."""
 
-    def __init__(self, model: keras.Model, subwords: Subwords, beam_size: int, length_penalty: float, longest: int):
+    def __init__(
+        self, model: keras.Model, subwords: Subwords, beam_size: int, length_penalty: float, maximum_length: int
+    ):
         self.model = model
         self.end_id = subwords.end_id
         self.beam_size = beam_size
         self.length_penalty = length_penalty
-        self.longest = longest
+        self.maximum_length = maximum_length
         self.tokenizer = tensorflow_text.SentencepieceTokenizer(subwords.model, out_type=tf.int32)
 
     def translate(self, sentences):
-        ids = self.tokenizer.tokenize(sentences)[:, : self.longest]
-        read = tf.cast(ids.row_lengths(), tf.int32)
+        ids = self.tokenizer.tokenize(sentences)[:, : self.maximum_length]
+        lengths = tf.cast(ids.row_lengths(), tf.int32)
         ends = tf.fill([ids.nrows(), 1], self.end_id)
         source = tf.concat([ids, tf.RaggedTensor.from_tensor(ends)], axis=1).to_tensor(-1)
-        source = tf.reshape(source, [ids.nrows(), tf.maximum(tf.shape(source)[1], 1)])  # also if there is no row
+        source = tf.reshape(source, [ids.nrows(), tf.maximum(tf.shape(source)[1], 1)])  # also for an empty batch
         words, scores = search_in_graph(
-            self.model, source, 2 * (read + 1) + 10, self.beam_size, self.length_penalty, self.end_id
+            self.model, source, 2 * (lengths + 1) + 10, self.beam_size, self.length_penalty, self.end_id
         )
-        texts = tf.where(read[:, None] > 0, self._detokenized(words), "")
-        scores = tf.where(read[:, None] > 0, scores, 0.0)
+        texts = tf.where(lengths[:, None] > 0, self._detokenized(words), "")
+        scores = tf.where(lengths[:, None] > 0, scores, 0.0)
         return {"translations": texts[:, 0], "scores": scores[:, 0], "n_best": texts, "n_best_scores": scores}
 
     def _detokenized(self, words):
-        """Ids `[B, K, L]` to texts `[B, K]`."""
+        """Converts ids `[B, K, L]` to texts `[B, K]`."""
         flat = tf.reshape(words, [-1, tf.shape(words)[2]])
         kept = tf.ragged.boolean_mask(flat, (flat >= 0) & (flat != self.end_id))
         return tf.reshape(self.tokenizer.detokenize(kept), [-1, self.beam_size])

@@ -1,4 +1,4 @@
-"""Metrics: what the published tables are measured in."""
+"""Metrics of language models, translations and word embeddings."""
 
 from keras_tying.metrics.bleu import translation_scores
 from keras_tying.metrics.neighbours import nearest_neighbours, unit_rows

@@ -1,21 +1,21 @@
-"""BLEU and chrF of translations, as sacrebleu computes them."""
+"""BLEU and chrF of translations, computed by sacrebleu."""
 
 from collections.abc import Sequence
 from typing import Any
 
 
 def translation_scores(translations: Sequence[str], references: Sequence[str]) -> dict[str, Any]:
-    """Scores of a text's translations, each from 0 to 100, with the signatures that say how they came about.
+    """BLEU and chrF of translations, from 0 to 100, with the signatures of sacrebleu.
 
     Args:
-        translations: A sentence each.
-        references: One for each of them.
+        translations: Translated sentences.
+        references: One reference per translation.
 
     Returns:
         `bleu`, `chrf`, `bleu_signature` and `chrf_signature`.
 
     Raises:
-        ValueError: If there are not as many of one as of the other, or none.
+        ValueError: If the numbers of translations and references differ, or there are none.
 
     Example:
 
@@ -28,7 +28,7 @@ def translation_scores(translations: Sequence[str], references: Sequence[str]) -
     """
     if len(translations) != len(references) or not translations:
         raise ValueError(
-            f"Expected a reference for each translation. Received: {len(translations)} translations, "
+            f"Expected one reference per translation. Received: {len(translations)} translations, "
             f"{len(references)} references."
         )
     from sacrebleu.metrics import BLEU, CHRF

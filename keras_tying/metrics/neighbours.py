@@ -1,21 +1,21 @@
-"""Words near other words."""
+"""Nearest neighbours of words."""
 
 import numpy as np
 
 
 def unit_rows(matrix: np.ndarray) -> np.ndarray:
-    """`matrix` `[V, H]` with each row at length 1; rows of zeros stay."""
+    """`matrix` `[V, H]` with rows scaled to length 1. Zero rows are unchanged."""
     matrix = np.asarray(matrix, np.float32)
     lengths = np.linalg.norm(matrix, axis=1, keepdims=True)
     return matrix / np.where(lengths > 0, lengths, 1)
 
 
 def nearest_neighbours(matrix: np.ndarray, ids: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
-    """The `k` words of largest cosine to each given word, the word itself excepted.
+    """The `k` words with the largest cosines to each given word, without the word itself.
 
     Args:
         matrix: Embeddings `[V, H]`.
-        ids: Words `[N]`.
+        ids: Word ids `[N]`.
         k: Integer; at most `V - 1` are returned.
 
     Returns:

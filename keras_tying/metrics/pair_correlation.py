@@ -1,4 +1,4 @@
-"""How alike two embeddings arrange the same words: table 4 of Press and Wolf."""
+"""Rank correlation of the cosines of all word pairs between embeddings."""
 
 import math
 from collections.abc import Iterator, Mapping
@@ -8,30 +8,29 @@ import numpy as np
 
 from keras_tying.metrics.neighbours import unit_rows
 
-STEPS = 2**22
-"""Cosines are told apart to 1 / STEPS, about what a sum of a few hundred float32 products is exact to."""
+RESOLUTION = 2**22
+"""Cosines are rounded to 1 / RESOLUTION, about the precision of a sum of a few hundred float32 products."""
 
 BLOCK = 2**22
-"""Pairs in memory at a time."""
+"""Maximum number of pairs in memory."""
 
 
 def pair_correlations(matrices: Mapping[str, np.ndarray]) -> dict[tuple[str, str], float | None]:
-    """Spearman's correlation between the cosines that embeddings give all pairs of words.
+    """Spearman's correlation between embeddings of the cosines of all pairs of words.
 
-    For each embedding, the cosines of all `V (V - 1) / 2` pairs are ranked, equal ones with their mean
-    rank; the result is Pearson's correlation of the ranks. Nothing is sampled, and the pairs are never
-    in memory together: one pass over blocks of pairs counts how often each cosine occurs, to the
-    resolution of `STEPS`, which gives the ranks; a second one sums the products of ranks. Memory is
-    about 100 MiB an embedding, whatever the number of words.
+    For each embedding, the cosines of all `V (V - 1) / 2` pairs are ranked. Equal cosines have their mean rank. The
+    result is Pearson's correlation of the ranks. The pairs are processed in blocks: a first pass counts the
+    occurrences of each cosine, rounded to 1 / `RESOLUTION`, which gives the ranks; a second pass sums the products of
+    ranks. This takes about 100 MiB of memory per embedding for any number of words.
 
     Args:
         matrices: Embeddings `[V, H]` by name, of the same words in the same order; `H` may differ.
 
     Returns:
-        The correlation of each two of them; `None` where all cosines of one are equal.
+        The correlation of each pair of embeddings; `None` if all cosines of one embedding are equal.
 
     Raises:
-        ValueError: If there are fewer than three words, or the embeddings differ in their number.
+        ValueError: If there are fewer than three words, or the embeddings have different numbers of words.
 
     Example:
 
@@ -45,11 +44,11 @@ def pair_correlations(matrices: Mapping[str, np.ndarray]) -> dict[tuple[str, str
     """
     sizes = {len(matrix) for matrix in matrices.values()}
     if len(sizes) != 1 or min(sizes) < 3:
-        raise ValueError(f"Expected embeddings of the same words, three or more. Received: {sorted(sizes)} words.")
+        raise ValueError(f"Expected embeddings of the same words, at least three. Received: {sorted(sizes)} words.")
     rows = {name: unit_rows(matrix) for name, matrix in matrices.items()}
     centred, squares = {}, {}
     for name, matrix in rows.items():
-        counts = np.zeros(2 * STEPS + 1, np.int64)
+        counts = np.zeros(2 * RESOLUTION + 1, np.int64)
         for levels in _blocks(matrix):
             counts += np.bincount(levels, minlength=len(counts))
         ranks = np.cumsum(counts) - (counts - 1) / 2
@@ -67,11 +66,11 @@ def pair_correlations(matrices: Mapping[str, np.ndarray]) -> dict[tuple[str, str
 
 
 def _blocks(rows: np.ndarray) -> Iterator[np.ndarray]:
-    """Cosines of all pairs of rows, each pair once, as integers from 0 to `2 * STEPS`; a block at a time."""
+    """Cosines of all pairs of rows, rounded to integers from 0 to `2 * RESOLUTION`, in blocks."""
     height = max(1, BLOCK // len(rows))
     for start in range(0, len(rows) - 1, height):
         block = rows[start : start + height]
         cosines = block @ rows[start:].T
         later = np.arange(len(rows) - start) > np.arange(len(block))[:, None]
-        levels = np.rint(cosines[later] * STEPS).astype(np.int32)
-        yield np.clip(levels, -STEPS, STEPS) + STEPS
+        levels = np.rint(cosines[later] * RESOLUTION).astype(np.int32)
+        yield np.clip(levels, -RESOLUTION, RESOLUTION) + RESOLUTION

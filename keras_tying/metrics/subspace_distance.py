@@ -1,12 +1,12 @@
-"""How far apart the column spaces of two matrices are."""
+"""Distance between the column spaces of two matrices."""
 
 import numpy as np
 
 
 def subspace_distance(x: np.ndarray, y: np.ndarray) -> float:
-    """Distance of the spaces spanned by the columns of two matrices: 0 if they are one, 1 if orthogonal.
+    """Distance between the column spaces of two matrices: 0 if equal, 1 if orthogonal.
 
-    With orthonormal bases `U` and `V` of the two spaces of dimension `C`, and `theta_i` the angles between them::
+    For orthonormal bases `U` and `V` of the two spaces of dimension `C`, with principal angles `theta_i`::
 
         d^2 = ||V - U U^T V||^2 / C = mean of sin^2(theta_i)
 
@@ -15,7 +15,7 @@ def subspace_distance(x: np.ndarray, y: np.ndarray) -> float:
         y: Matrix `[N, C]`.
 
     Raises:
-        ValueError: If the shapes differ or are not those of tall matrices, or columns depend on each other.
+        ValueError: If the shapes differ, a matrix has fewer rows than columns, or its columns are linearly dependent.
 
     Example:
 
@@ -34,6 +34,6 @@ def subspace_distance(x: np.ndarray, y: np.ndarray) -> float:
     for name, r in {"x": r_x, "y": r_y}.items():
         sizes = np.abs(np.diag(r))
         if sizes.min() <= 1e-10 * sizes.max():
-            raise ValueError(f"The columns of `{name}` depend on each other, so they span a smaller space.")
+            raise ValueError(f"The columns of `{name}` must be linearly independent. Received: dependent columns.")
     residual = v - u @ (u.T @ v)
     return float(np.sqrt(np.sum(residual**2) / x.shape[1]))

@@ -1,4 +1,4 @@
-"""How well distances between embeddings agree with human judgement."""
+"""Correlation of word embeddings with human similarity scores."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,13 +11,13 @@ from keras_tying.metrics.neighbours import unit_rows
 
 @dataclass(frozen=True)
 class WordSimilarity:
-    """What embeddings score on one set.
+    """Result of `word_similarity` on one set of word pairs.
 
     Attributes:
-        spearman: Rank correlation of cosines with human scores; `None` where it is not defined: fewer
-            than two pairs are covered, or all their cosines or scores are equal.
-        covered: Pairs of which both words are in the vocabulary; the others are left out.
-        pairs: All pairs of the set.
+        spearman: Rank correlation of cosines with human scores. `None` if it is not defined: with fewer
+            than two covered pairs, or if all their cosines or scores are equal.
+        covered: Number of pairs with both words in the vocabulary. The other pairs are ignored.
+        pairs: Number of pairs in the set.
         cosines: Cosines of the covered pairs.
         scores: Human scores of the covered pairs.
     """
@@ -34,13 +34,13 @@ def word_similarity(
 ) -> WordSimilarity:
     """Spearman's correlation between cosines of embeddings and human scores.
 
-    A word that is not in the vocabulary as it is written is looked up in lower case.
+    A word that is not in the vocabulary is looked up in lower case.
 
     Args:
         matrix: Embeddings `[V, H]`.
-        ids: Places of the words in the matrix.
+        ids: Row of each word in the matrix.
         pairs: Pairs of words.
-        scores: Their human scores.
+        scores: Human scores of the pairs.
 
     Example:
 
@@ -53,11 +53,11 @@ def word_similarity(
     Reference:
         Press and Wolf, Using the Output Embedding to Improve Language Models, section 4.1.
     """
-    found = [tuple(ids.get(word, ids.get(word.lower(), -1)) for word in pair) for pair in pairs]
-    covered = [i for i, both in enumerate(found) if min(both) >= 0]
-    places = np.array([found[i] for i in covered], int).reshape(-1, 2)
-    rows = unit_rows(np.asarray(matrix)[np.unique(places)]) if len(places) else np.zeros((0, 1))
-    first, second = np.searchsorted(np.unique(places), places.T)
+    pair_ids = [tuple(ids.get(word, ids.get(word.lower(), -1)) for word in pair) for pair in pairs]
+    covered = [i for i, both in enumerate(pair_ids) if min(both) >= 0]
+    covered_ids = np.array([pair_ids[i] for i in covered], int).reshape(-1, 2)
+    rows = unit_rows(np.asarray(matrix)[np.unique(covered_ids)]) if len(covered_ids) else np.zeros((0, 1))
+    first, second = np.searchsorted(np.unique(covered_ids), covered_ids.T)
     cosines = np.sum(rows[first] * rows[second], axis=1)
     human = np.array([scores[i] for i in covered], float)
     varied = len(covered) > 1 and np.ptp(cosines) > 0 and np.ptp(human) > 0

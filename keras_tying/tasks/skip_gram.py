@@ -14,8 +14,8 @@ from keras_tying.data import (
     SkipGramBatches,
     ids_on_disk,
     save_word_vectors,
+    without_special_words,
     word_counts,
-    words_alone,
 )
 from keras_tying.data.skip_gram import check_enough_words, noise_distribution
 from keras_tying.metrics import nearest_neighbours
@@ -128,7 +128,7 @@ python train/word2vec.py --resume runs/NAME
         paths = []
         for role, vectors in model.embedding_matrices().items():
             for path in (run.folder / f"{role}.txt", run.folder / f"{role}.bin"):
-                save_word_vectors(path, *words_alone(self.vocabulary, np.asarray(vectors)))
+                save_word_vectors(path, *without_special_words(self.vocabulary, np.asarray(vectors)))
                 paths.append(path)
         return paths
 

@@ -25,7 +25,7 @@ from keras_tying.data import (
     pad_sentences,
     parallel_files,
     sentences_of,
-    side_by_side,
+    zip_files,
 )
 from keras_tying.metrics import translation_scores
 from keras_tying.training.batches import EpochBatches
@@ -109,7 +109,7 @@ Text has one sentence per line and may be gzipped; --source and --target take se
         if not complete:
             raise ValueError("A text of your own needs --source, --target (or --prepared), --valid and --test.")
         files = {"valid": [list(arguments.valid)], "test": [list(arguments.test)]}
-        return {"train": [list(pair) for pair in side_by_side(*sides)], **files} if all(sides) else files
+        return {"train": [list(pair) for pair in zip_files(*sides)], **files} if all(sides) else files
 
     @classmethod
     def changes(cls, recipe: Recipe, arguments: Namespace) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import pytest
 
 @dataclass
 class Public:
-    """A folder, and the address under which its files are served."""
+    """A folder and the URL of its files."""
 
     folder: Path
     address: str
@@ -18,7 +18,7 @@ class Public:
 
 @pytest.fixture
 def public(tmp_path, monkeypatch):
-    """Files on a server of this machine, and an empty cache of downloads."""
+    """A folder served on localhost, and an empty download cache."""
     folder = tmp_path / "public"
     folder.mkdir()
     monkeypatch.setattr(pooch, "os_cache", lambda name: tmp_path / "cache")

@@ -29,18 +29,18 @@ def encode(bitext):
 
 
 def affiliated(links, source_words, target_words):
-    """Source positions of one pair's target words and of its end."""
+    """Source positions of the target words of one pair and of its end."""
     starts = [np.array([0, words + 1]) for words in (source_words, target_words)]
     return affiliate(np.array(links, int).reshape(-1, 2), *starts).tolist()
 
 
 def looped(links, source_words, target_words):
-    """Devlin's rules, word by word."""
+    """The rules of Devlin et al. in a loop over words."""
     links = {*map(tuple, links), (source_words, target_words)}
     middles = {}
     for j in {j for _, j in links}:
-        mine = sorted(i for i, other in links if other == j)
-        middles[j] = mine[(len(mine) - 1) // 2]
+        linked = sorted(i for i, other in links if other == j)
+        middles[j] = linked[(len(linked) - 1) // 2]
     nearest = [min(middles, key=lambda k: (abs(k - j), k < j)) for j in range(target_words + 1)]
     return [middles[j] for j in nearest]
 
@@ -52,9 +52,9 @@ def looped(links, source_words, target_words):
         ([(0, 0), (1, 0), (3, 0), (1, 1), (1, 2)], [1, 1, 1, 4]),  # three links: the middle one
         ([(3, 0), (0, 0), (1, 1), (1, 2)], [0, 1, 1, 4]),  # two links: the left one
         ([(0, 0), (3, 2)], [0, 3, 3, 4]),  # no link, two neighbours: the right one
-        ([(0, 0)], [0, 0, 4, 4]),  # the end is linked to the end, and is a neighbour too
+        ([(0, 0)], [0, 0, 4, 4]),  # the ends are linked, and count as neighbours
         ([], [4, 4, 4, 4]),  # no links at all: the end
-        ([(1, 1), (1, 1)], [1, 1, 4, 4]),  # a link said twice
+        ([(1, 1), (1, 1)], [1, 1, 4, 4]),  # a duplicate link
     ],
 )
 def test_affiliation_rules(links, expected):
@@ -62,7 +62,7 @@ def test_affiliation_rules(links, expected):
     assert looped(links, 4, 3) == expected
 
 
-def test_affiliation_of_a_whole_text_equals_a_loop_over_words(rng):
+def test_affiliation_of_a_text_equals_a_loop_over_words(rng):
     lengths = rng.integers(0, 9, (50, 2))
     links = [
         [(int(rng.integers(s)), int(rng.integers(t))) for _ in range(rng.integers(0, 6)) if s and t] for s, t in lengths
@@ -73,20 +73,20 @@ def test_affiliation_of_a_whole_text_equals_a_loop_over_words(rng):
     assert affiliate(np.array(flat), source_starts, target_starts).tolist() == expected
 
 
-def test_windows_and_histories_are_filled_up_at_the_edges_of_sentences(write):
+def test_windows_and_histories_are_padded_at_sentence_boundaries(write):
     (source, target), samples = encode(write())
-    every = np.arange(len(samples))
+    indices = np.arange(len(samples))
     assert " ".join(target.decode(samples.target_ids)) == "x y <eos> x y z <eos> x <eos> <eos>"
-    histories = [" ".join(target.decode(row)) for row in samples.histories(every, 2)]
+    histories = [" ".join(target.decode(row)) for row in samples.histories(indices, 2)]
     assert histories[:4] == ["<eos> <eos>", "<eos> x", "x y", "<eos> <eos>"]
-    windows = [" ".join(source.decode(row)) for row in samples.windows(every, 3)]
-    assert windows[:3] == ["<eos> a b", "b c <eos>", "c <eos> <eos>"]  # x to a, y to c, the end to the end
-    assert windows[3:6] == ["<eos> d <eos>"] * 2 + ["d <eos> <eos>"]  # x has its right neighbour's, z the end's
+    windows = [" ".join(source.decode(row)) for row in samples.windows(indices, 3)]
+    assert windows[:3] == ["<eos> a b", "b c <eos>", "c <eos> <eos>"]  # links x-a, y-c and end-end
+    assert windows[3:6] == ["<eos> d <eos>"] * 2 + ["d <eos> <eos>"]  # x has the source word of y, z that of the end
     assert windows[7:9] == ["<eos> <eos> <eos>"] * 2  # an empty source sentence
     assert samples.longest_source == 5
 
 
-def test_sentences_are_filled_up_or_cut(write):
+def test_sentences_are_padded_or_truncated(write):
     (source, _), samples = encode(write())
     rows = samples.sentences(np.array([0, 9]), 5)
     assert source.decode(rows[0, :4]) == ["a", "b", "c", "<eos>"]
@@ -94,13 +94,13 @@ def test_sentences_are_filled_up_or_cut(write):
     assert source.decode(samples.sentences(np.array([9]), 2)[0]) == ["a", "b"]
 
 
-def test_a_text_read_in_pieces_equals_one_read_at_once(write, monkeypatch):
-    _, whole = encode(write())
+def test_a_text_encoded_in_parts_equals_a_text_encoded_at_once(write, monkeypatch):
+    _, at_once = encode(write())
     monkeypatch.setattr("keras_tying.data.bitext.PAIRS_AT_ONCE", 1)
-    _, pieces = encode(write())
-    every = np.arange(len(whole))
-    for name, expected in whole.inputs(every, 3, 5, 4).items():
-        np.testing.assert_array_equal(pieces.inputs(every, 3, 5, 4)[name], expected)
+    _, in_parts = encode(write())
+    indices = np.arange(len(at_once))
+    for name, expected in at_once.inputs(indices, 3, 5, 4).items():
+        np.testing.assert_array_equal(in_parts.inputs(indices, 3, 5, 4)[name], expected)
 
 
 def test_only_the_first_sentences_are_read(write):
@@ -116,18 +116,18 @@ def test_gzipped_files_are_read(write):
     np.testing.assert_array_equal(encode(Bitext(*packed))[1].affiliations, encode(plain)[1].affiliations)
 
 
-def test_a_gzip_file_cut_short_is_named(write, tmp_path):
-    whole = gzip.compress("\n".join(map(str, range(9999))).encode())
-    (tmp_path / "cut.gz").write_bytes(whole[: len(whole) // 2])
-    with pytest.raises(ValueError, match=r"cut.gz is not a whole gzip file"):
+def test_a_truncated_gzip_file_is_refused(write, tmp_path):
+    content = gzip.compress("\n".join(map(str, range(9999))).encode())
+    (tmp_path / "cut.gz").write_bytes(content[: len(content) // 2])
+    with pytest.raises(ValueError, match=r"cut.gz is not an intact gzip file"):
         list(Bitext(tmp_path / "cut.gz", tmp_path / "cut.gz").tokens("source"))
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"source": SOURCE[:3]}, r"text.src ends before line 4, where .*text.tgt goes on"),
-        ({"target": [*TARGET, "x"], "source": [*SOURCE, "a"]}, r"text.align ends before line 5, where .*text.src"),
+        ({"source": SOURCE[:3]}, r"text.src ends before line 4, but .*text.tgt continues"),
+        ({"target": [*TARGET, "x"], "source": [*SOURCE, "a"]}, r"text.align ends before line 5, but .*text.src"),
         ({"links": ["0-0", "1-0", "", ""]}, r"text.align, line 2: expected source positions below 1.* Received: 1-0"),
         ({"links": ["", "", "", "3-0"]}, r"text.align, line 4: expected target positions below 0.* Received: 3-0"),
         ({"links": ["", "0-1 0_1", "", ""]}, r"text.align, line 2: expected pairs such as 3-4. Received: '0_1'"),
@@ -135,18 +135,18 @@ def test_a_gzip_file_cut_short_is_named(write, tmp_path):
         ({"links": ["-1-0", "", "", ""]}, r"text.align, line 1: .* Received: '-1-0'"),
     ],
 )
-def test_files_that_do_not_fit_are_named_with_the_line(write, changes, message):
+def test_errors_in_files_give_file_and_line(write, changes, message):
     with pytest.raises(ValueError, match=message):
         encode(write(**changes))
 
 
-def test_lines_are_counted_across_pieces(write, monkeypatch):
+def test_lines_are_counted_across_parts(write, monkeypatch):
     monkeypatch.setattr("keras_tying.data.bitext.PAIRS_AT_ONCE", 1)
     with pytest.raises(ValueError, match=r"line 4: expected target positions"):
         encode(write(links=["", "", "", "3-0"]))
 
 
-def test_text_without_an_alignment_says_how_to_get_one(write):
+def test_the_error_for_a_missing_alignment_says_how_to_get_one(write):
     bitext = write()
     with pytest.raises(ValueError, match=r"has no alignment.*keras_tying.data.align"):
         encode(Bitext(bitext.source, bitext.target))
@@ -169,7 +169,7 @@ def test_the_aligner_links_words_that_occur_together(tmp_path, rng):
     assert links[20] == set()
 
 
-def test_without_the_aligner_the_extra_is_named(write, tmp_path, monkeypatch):
+def test_the_error_for_a_missing_aligner_names_the_extra(write, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "eflomal", None)
     with pytest.raises(ModuleNotFoundError, match=r"pip install keras-tying\[align\]"):
         align([write()], tmp_path / "links")
@@ -177,7 +177,7 @@ def test_without_the_aligner_the_extra_is_named(write, tmp_path, monkeypatch):
 
 def test_real_bitext_has_a_source_word_for_every_target_word():
     folder = Path(__file__).parents[3] / "shared" / "data" / "nnjm-zh-en"
-    if not folder.is_dir():  # real text that the repository may not hold
+    if not folder.is_dir():  # the repository does not include this text
         pytest.skip("the Chinese-English bitext is not on this machine")
     _, samples = encode(Bitext(*(folder / f"tiny_tune.{end}" for end in ("zh", "en", "align"))))
     assert len(samples) == 13_894 + 585

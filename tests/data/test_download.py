@@ -1,4 +1,4 @@
-"""Downloads, from a server on this machine."""
+"""Downloads from a local server."""
 
 import zipfile
 
@@ -10,7 +10,7 @@ from keras_tying.data import corpora, downloads
 
 @pytest.fixture
 def served(public, monkeypatch):
-    """The folder that stands for the corpus's public location."""
+    """A folder of corpus files, served at the address of the corpus."""
     for split in corpora.SPLITS:
         (public.folder / f"ptb.{split}.txt").write_text(f"the {split} text\n")
     hashes = {path.name: pooch.file_hash(str(path)) for path in public.folder.iterdir()}
@@ -19,7 +19,7 @@ def served(public, monkeypatch):
     return public.folder
 
 
-def test_a_corpus_is_downloaded_once_and_kept(served):
+def test_a_corpus_is_downloaded_once(served):
     assert list(corpora.load_corpus("ptb").tokens("valid")) == ["the", "valid", "text", "<eos>"]
     for path in served.iterdir():
         path.unlink()
@@ -39,7 +39,7 @@ def test_a_failed_download_says_what_to_do(served, monkeypatch):
         corpora.load_corpus("ptb")
 
 
-def test_a_file_is_unpacked_whole_or_not_at_all(public, tmp_path, monkeypatch):
+def test_files_are_unpacked_atomically(public, tmp_path, monkeypatch):
     archive = tmp_path / "text.zip"
     with zipfile.ZipFile(archive, "w") as files:
         files.writestr("text/a.txt", "a" * 1000)
@@ -56,7 +56,7 @@ def test_a_file_is_unpacked_whole_or_not_at_all(public, tmp_path, monkeypatch):
     assert downloads.unpack(archive, "text/a.txt", "kept").read_text() == "a" * 1000
 
 
-def test_an_archive_without_the_file_is_named(public, tmp_path):
+def test_a_file_missing_in_an_archive_is_named(public, tmp_path):
     archive = tmp_path / "text.zip"
     zipfile.ZipFile(archive, "w").close()
     with pytest.raises(ValueError, match=r"text\.zip has no file b\.txt"):

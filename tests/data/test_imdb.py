@@ -32,17 +32,17 @@ def reviews(archive, monkeypatch):
     return load_corpus("imdb", archive.parent)
 
 
-def test_every_twentieth_review_is_held_out_and_the_test_folder_is_test_text(reviews):
+def test_reviews_are_split_by_number_and_folder(reviews):
     assert list(reviews.lines("valid")) == ["pos 0", "pos 20", "pos 40"]
     assert list(reviews.lines("test")) == ["Bad"]
     assert list(reviews.lines("train"))[:3] == ["pos 1", "pos 2", "pos 3"]
     assert len(list(reviews.lines("train"))) == 38 + 2
 
 
-def test_paragraphs_are_lines_and_running_text_is_tokenized(reviews):
+def test_paragraphs_are_tokenized_lines(reviews):
     assert list(reviews.tokens("train"))[-8:] == ["first", ".", "<eos>", "second", ":", "café", ".", "<eos>"]
 
 
-def test_another_archive_is_refused(archive):
+def test_an_archive_with_another_hash_is_refused(archive):
     with pytest.raises(ValueError, match="not the published file"):
         load_corpus("imdb", archive.parent)

@@ -22,7 +22,7 @@ from keras_tying.data import (
 from keras_tying.data.prepared.shards import write_shard
 
 SHARD = 20_000
-"""Characters: several shards, the larger of which have several records."""
+"""Characters per shard, for several shards."""
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +31,7 @@ def text(corpus):
 
 
 @pytest.fixture(scope="module")
-def undisturbed(text, tmp_path_factory):
+def uninterrupted(text, tmp_path_factory):
     return prepare_text(tmp_path_factory.mktemp("prepared"), text, size=300, characters=SHARD)
 
 
@@ -49,14 +49,11 @@ def files(folder):
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-# What is read is what was written
-
-
-def test_a_prepared_text_is_the_text(text, undisturbed, rng):
+def test_a_prepared_text_equals_the_text(text, uninterrupted, rng):
     vocabulary = text.vocabulary(300)
-    assert undisturbed.vocabulary().words == vocabulary.words
+    assert uninterrupted.vocabulary().words == vocabulary.words
     for split in text.splits:
-        expected, received = text.ids(split, vocabulary), undisturbed.ids(split, vocabulary)
+        expected, received = text.ids(split, vocabulary), uninterrupted.ids(split, vocabulary)
         assert len(received.shards) > 1
         assert len(received) == len(expected)
         np.testing.assert_array_equal(received[:], expected)
@@ -65,18 +62,18 @@ def test_a_prepared_text_is_the_text(text, undisturbed, rng):
         np.testing.assert_array_equal(windows(received, 7, 5).inputs, windows(expected, 7, 5).inputs)
 
 
-def test_a_text_longer_than_a_record(tmp_path, corpus):
-    whole = Corpus("whole", {"train": corpus.splits["train"]}, "plain")
-    prepared = prepare_text(tmp_path, whole)
+def test_slices_cross_records(tmp_path, corpus):
+    training = Corpus("training", {"train": corpus.splits["train"]}, "plain")
+    prepared = prepare_text(tmp_path, training)
     vocabulary = prepared.vocabulary()
     received = prepared.ids("train", vocabulary)
     assert received.shards.shards[0].records > 10
-    np.testing.assert_array_equal(received[4000:9000], whole.ids("train", vocabulary)[4000:9000])
+    np.testing.assert_array_equal(received[4000:9000], training.ids("train", vocabulary)[4000:9000])
 
 
-def test_prepared_pairs_are_the_pairs(pairs, subwords, tmp_path):
-    prepared = prepare_pairs(tmp_path, pairs, subwords, longest=20, characters=SHARD).pairs("train", subwords)
-    expected = SentencePairs.encode(pairs.pairs("train"), subwords, subwords, longest=20)
+def test_prepared_pairs_equal_the_pairs(pairs, subwords, tmp_path):
+    prepared = prepare_pairs(tmp_path, pairs, subwords, maximum_length=20, characters=SHARD).pairs("train", subwords)
+    expected = SentencePairs.encode(pairs.pairs("train"), subwords, subwords, maximum_length=20)
     assert len(prepared.shards) > 16
     assert len(prepared) == len(expected)
     assert prepared.overlap() == expected.overlap()
@@ -95,12 +92,12 @@ def test_every_pair_of_many_shards_is_in_one_batch_of_an_epoch(pairs, subwords, 
     for order in orders:
         assert sorted(chain.from_iterable(order)) == list(range(len(prepared)))
         assert len(order) == len(batches)
-    assert batches.order(1)[len(batches) - 1].tolist() == orders[1][-1]  # from any place, without those before
+    assert batches.order(1)[len(batches) - 1].tolist() == orders[1][-1]  # without reading the batches before it
     shards = {int(np.searchsorted(prepared.starts, chosen[0], side="right")) for chosen in orders[0][:50]}
     assert 3 < len(shards) <= 16
 
 
-def test_files_may_be_gzipped_and_several(corpus, tmp_path):
+def test_a_split_of_several_files_some_gzipped(corpus, tmp_path):
     lines = corpus.splits["valid"]
     (tmp_path / "a").write_text("\n".join(lines[:100]) + "\n")
     (tmp_path / "b.gz").write_bytes(gzip.compress(("\n".join(lines[100:]) + "\n").encode()))
@@ -111,14 +108,11 @@ def test_files_may_be_gzipped_and_several(corpus, tmp_path):
     np.testing.assert_array_equal(prepared.ids("train", vocabulary)[:], expected)
 
 
-# What happens to it
-
-
 class Stop(Exception):
     pass
 
 
-def test_a_stopped_preparation_goes_on(text, undisturbed, tmp_path):
+def test_an_interrupted_preparation_is_resumed(text, uninterrupted, tmp_path):
     done = []
 
     def stop_after_three_shards(stage, tokens):
@@ -129,27 +123,27 @@ def test_a_stopped_preparation_goes_on(text, undisturbed, tmp_path):
     folder = tmp_path / "stopped"
     with pytest.raises(Stop):
         prepare_text(folder, text, size=300, report=stop_after_three_shards, characters=SHARD)
-    with pytest.raises(ValueError, match=r"train is not whole: its preparation was stopped. The same command goes on"):
-        PreparedCorpus(folder).ids("train", undisturbed.vocabulary())
+    with pytest.raises(ValueError, match=r"train is not complete: .* interrupted. Run the command again"):
+        PreparedCorpus(folder).ids("train", uninterrupted.vocabulary())
 
     index, first = folder / "train" / "index.jsonl", folder / "train" / "00000.array_record"
-    index.write_text(index.read_text()[:-30])  # the machine went down while it was written
+    index.write_text(index.read_text()[:-30])  # interrupted while the index was written
     written = first.stat().st_mtime_ns
     prepare_text(folder, text, characters=SHARD)
     assert first.stat().st_mtime_ns == written
-    assert files(folder) == files(undisturbed.folder)
+    assert files(folder) == files(uninterrupted.folder)
 
 
-def test_processes_come_to_the_same_files(text_files, tmp_path, run_python):
+def test_the_number_of_processes_does_not_change_the_files(text_files, tmp_path, run_python):
     for processes in ("1", "2"):
         run_python("train/prepare.py", "text", tmp_path / processes, *text_files, "--processes", processes)
     assert files(tmp_path / "1") == files(tmp_path / "2")
-    assert "every file is as it was written" in run_python("train/prepare.py", "check", tmp_path / "1").stdout
+    assert "every file is intact" in run_python("train/prepare.py", "check", tmp_path / "1").stdout
 
 
 @pytest.fixture
 def damaged(text, tmp_path):
-    """A prepared text, one of whose files has another byte in its middle."""
+    """A damaged file of a prepared text, with one changed byte."""
     prepare_text(tmp_path, text, size=300, characters=SHARD)
     path = tmp_path / "train" / "00002.array_record"
     content = bytearray(path.read_bytes())
@@ -158,7 +152,7 @@ def damaged(text, tmp_path):
     return path
 
 
-def test_a_damaged_file_is_named_and_made_anew_alone(text, damaged, undisturbed, run_python):
+def test_a_damaged_file_is_named_and_prepared_again(text, damaged, uninterrupted, run_python):
     prepared = PreparedCorpus(damaged.parents[1])
     ids = prepared.ids("train", prepared.vocabulary())
     with pytest.raises(ValueError, match=r"00002.array_record is damaged .* Remove it and prepare the text again"):
@@ -170,17 +164,17 @@ def test_a_damaged_file_is_named_and_made_anew_alone(text, damaged, undisturbed,
     with pytest.raises(FileNotFoundError, match=r"00002.array_record is missing. Prepare the text again"):
         prepared.ids("train", prepared.vocabulary())
     prepare_text(prepared.folder, text, characters=SHARD)
-    assert files(prepared.folder) == files(undisturbed.folder)
+    assert files(prepared.folder) == files(uninterrupted.folder)
 
 
-def test_a_file_that_was_cut_short_is_named(damaged):
+def test_a_truncated_file_is_named(damaged):
     damaged.write_bytes(damaged.read_bytes()[:1000])
     prepared = PreparedCorpus(damaged.parents[1])
     with pytest.raises(ValueError, match=r"00002.array_record is damaged \(expected 2 records, received 0\)"):
         prepared.ids("train", prepared.vocabulary())[:]
 
 
-def test_a_full_disk_leaves_what_was_whole(text, tmp_path, run_python):
+def test_a_full_disk_leaves_no_truncated_file(text, tmp_path, run_python):
     code = (
         "import resource, sys; from keras_tying import data\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))\n"
@@ -192,16 +186,16 @@ def test_a_full_disk_leaves_what_was_whole(text, tmp_path, run_python):
     assert [path.name for path in (tmp_path / "train").iterdir()] == []
 
 
-def test_another_vocabulary_does_not_mix(text, undisturbed, tmp_path):
+def test_another_vocabulary_in_the_same_folder_is_refused(text, uninterrupted, tmp_path):
     other = Vocabulary(["<unk>", "<eos>", "the"])
-    with pytest.raises(ValueError, match=r"holds text prepared with sha256 = .* do not mix: choose another folder"):
-        prepare_text(undisturbed.folder, text, other, characters=SHARD)
+    with pytest.raises(ValueError, match=r"holds text prepared with sha256 = .*: choose another folder"):
+        prepare_text(uninterrupted.folder, text, other, characters=SHARD)
     with pytest.raises(ValueError, match=r"holds text prepared with size = 300. Received: 301"):
-        prepare_text(undisturbed.folder, text, size=301, characters=SHARD)
+        prepare_text(uninterrupted.folder, text, size=301, characters=SHARD)
     with pytest.raises(ValueError, match=r"prepared with another vocabulary, of 300 words. Received: one of 3"):
-        undisturbed.ids("train", other)
+        uninterrupted.ids("train", other)
     with pytest.raises(ValueError, match=r"holds text prepared with tokenization = 'plain'. Received: 'spaces'"):
-        prepare_text(undisturbed.folder, Corpus("some", text.splits), characters=SHARD)
+        prepare_text(uninterrupted.folder, Corpus("some", text.splits), characters=SHARD)
 
 
 def test_another_vocabulary_file_is_refused(text, tmp_path):
@@ -214,38 +208,38 @@ def test_another_vocabulary_file_is_refused(text, tmp_path):
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        (lambda lines: ["something else", *lines[1:]], r"00000.array_record was made of another text"),
-        (lambda lines: lines[: len(lines) // 2], r"was made of another text|was made of more text than is given now"),
+        (lambda lines: ["something else", *lines[1:]], r"00000.array_record was made from another text"),
+        (lambda lines: lines[: len(lines) // 2], r"was made from another text|was made from more text than was given"),
     ],
 )
-def test_another_text_does_not_mix(text, undisturbed, changed, message):
+def test_another_text_in_the_same_folder_is_refused(text, uninterrupted, changed, message):
     other = Corpus("some", {"train": changed(text.splits["train"])}, "plain")
     with pytest.raises(ValueError, match=message):
-        prepare_text(undisturbed.folder, other, characters=SHARD)
+        prepare_text(uninterrupted.folder, other, characters=SHARD)
 
 
-def test_more_splits_have_the_same_vocabulary(text, undisturbed, corpus):
-    more = prepare_text(undisturbed.folder, Corpus("some", {"test": corpus.splits["test"]}, "plain"))
-    expected = undisturbed.vocabulary().encode(Corpus("some", corpus.splits, "plain").tokens("test"))
-    np.testing.assert_array_equal(more.ids("test", undisturbed.vocabulary())[:], expected)
+def test_a_split_can_be_added_with_the_same_vocabulary(text, uninterrupted, corpus):
+    more = prepare_text(uninterrupted.folder, Corpus("some", {"test": corpus.splits["test"]}, "plain"))
+    expected = uninterrupted.vocabulary().encode(Corpus("some", corpus.splits, "plain").tokens("test"))
+    np.testing.assert_array_equal(more.ids("test", uninterrupted.vocabulary())[:], expected)
 
 
-def test_a_folder_with_other_files_is_left_alone(text, tmp_path):
+def test_a_folder_with_other_files_is_refused(text, tmp_path):
     (tmp_path / "notes").write_text("mine")
     with pytest.raises(FileExistsError, match=r"already holds other files"):
         prepare_text(tmp_path, text)
 
 
-def test_what_is_not_there_is_named(undisturbed, tmp_path):
+def test_missing_texts_and_splits_are_named(uninterrupted, tmp_path):
     with pytest.raises(FileNotFoundError, match=r"holds no prepared text: there is no prepared.toml"):
         PreparedCorpus(tmp_path)
     with pytest.raises(FileNotFoundError, match=r"has no prepared split 'nosuch'"):
-        undisturbed.ids("nosuch", undisturbed.vocabulary())
+        uninterrupted.ids("nosuch", uninterrupted.vocabulary())
     with pytest.raises(ValueError, match=r"to hold prepared pairs. Received: text"):
-        PreparedPairs(undisturbed.folder)
+        PreparedPairs(uninterrupted.folder)
 
 
-def test_other_subwords_do_not_mix(pairs, subwords, tmp_path):
+def test_other_subwords_in_the_same_folder_are_refused(pairs, subwords, tmp_path):
     prepared = prepare_pairs(tmp_path, pairs, subwords)
     other = Subwords.learn(sentences_of(pairs.splits["valid"]), 201)
     with pytest.raises(ValueError, match=r"holds text prepared with sha256"):
@@ -254,12 +248,12 @@ def test_other_subwords_do_not_mix(pairs, subwords, tmp_path):
         prepared.pairs("train", other)
 
 
-def test_no_process_is_no_way_to_work(text, tmp_path):
+def test_zero_processes_are_refused(text, tmp_path):
     with pytest.raises(ValueError, match=r"`processes` must be at least 1. Received: 0"):
         prepare_text(tmp_path, text, processes=0)
 
 
-def test_a_shard_that_could_not_be_written_is_not_there(tmp_path):
+def test_an_interrupted_shard_leaves_no_file(tmp_path):
     def broken():
         yield b"one"
         raise Stop
@@ -269,9 +263,9 @@ def test_a_shard_that_could_not_be_written_is_not_there(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_index_is_json_lines(undisturbed):
-    lines = (undisturbed.folder / "train" / "index.jsonl").read_text().splitlines()
+def test_the_index_is_json_lines(uninterrupted):
+    lines = (uninterrupted.folder / "train" / "index.jsonl").read_text().splitlines()
     assert json.loads(lines[-1]) == {"whole": True}
     assert sum(json.loads(line)["totals"]["tokens"] for line in lines[:-1]) == len(
-        undisturbed.ids("train", undisturbed.vocabulary())
+        uninterrupted.ids("train", uninterrupted.vocabulary())
     )

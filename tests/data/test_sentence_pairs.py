@@ -31,28 +31,28 @@ def pairs(phrases):
     return SentencePairs.encode(phrases, subwords, subwords)
 
 
-def test_subwords_give_back_the_sentence(subwords):
+def test_decoding_returns_the_encoded_sentence(subwords):
     for source, target in PAIRS:
         for sentence in (source, target):
             assert subwords.decode(subwords.encode(sentence)) == " ".join(sentence.split())
 
 
-def test_sentences_are_closed_by_their_end(subwords):
+def test_the_end_id_is_the_last_of_a_sentence(subwords):
     assert subwords.encode("the house")[-1] == subwords.end_id
     assert subwords.encode("").tolist() == [subwords.end_id]
 
 
-def test_characters_never_seen_are_unknown(subwords):
+def test_unseen_characters_are_unknown(subwords):
     assert subwords.unknown_id in subwords.encode("漢")
 
 
-def test_saved_subwords_are_the_same(subwords, tmp_path):
+def test_saved_subwords_are_loaded_unchanged(subwords, tmp_path):
     subwords.save(tmp_path / "subwords.model")
     again = Subwords.load(tmp_path / "subwords.model")
     assert (again.sha256, again.words) == (subwords.sha256, subwords.words)
 
 
-def test_what_is_no_sentencepiece_model_is_named(tmp_path):
+def test_a_file_that_is_no_sentencepiece_model_is_named(tmp_path):
     (tmp_path / "text").write_text("no model")
     with pytest.raises(ValueError, match=r"text: This is not a sentencepiece model"):
         Subwords.load(tmp_path / "text")
@@ -64,7 +64,7 @@ def test_more_subwords_than_the_text_has_are_refused():
 
 
 def test_empty_and_long_pairs_are_left_out_and_counted(subwords):
-    found = SentencePairs.encode(PAIRS, subwords, subwords, longest=40)
+    found = SentencePairs.encode(PAIRS, subwords, subwords, maximum_length=40)
     assert (len(found), found.skipped, found.too_long) == (4, 2, 1)
 
 
@@ -104,18 +104,18 @@ def test_every_pair_is_in_one_batch_of_an_epoch(pairs, epoch):
     assert sorted(np.concatenate(order).tolist()) == list(range(len(pairs)))
 
 
-def test_batches_hold_at_most_so_many_tokens(pairs):
+def test_batches_have_at_most_the_given_number_of_tokens(pairs):
     for chosen in PairBatches(pairs, 64, seed=1).order(0):
         inputs, _, _ = pairs.batch(chosen)
         assert max(inputs["source"].size, inputs["target"].size) <= 64
 
 
-def test_targets_of_a_batch_are_of_like_length(pairs):
-    filled = [pairs.batch(chosen)[2].mean() for chosen in PairBatches(pairs, 64, seed=1).order(0)]
-    assert np.mean(filled) > 0.9
+def test_targets_of_a_batch_have_similar_lengths(pairs):
+    densities = [pairs.batch(chosen)[2].mean() for chosen in PairBatches(pairs, 64, seed=1).order(0)]
+    assert np.mean(densities) > 0.9
 
 
-def test_order_depends_on_seed_and_epoch_alone(pairs):
+def test_order_depends_only_on_seed_and_epoch(pairs):
     def order(seed, epoch):
         return [chosen.tolist() for chosen in PairBatches(pairs, 64, seed).order(epoch)]
 
@@ -126,9 +126,6 @@ def test_order_depends_on_seed_and_epoch_alone(pairs):
 def test_a_batch_too_small_for_a_sentence_is_refused(pairs):
     with pytest.raises(ValueError, match="A batch of 3 tokens cannot hold"):
         PairBatches(pairs, 3, seed=1)
-
-
-# Corpora
 
 
 def test_phrases_are_distinct_and_held_out():
@@ -149,7 +146,7 @@ def test_phrases_are_distinct_and_held_out():
         ({"name": "multi30k", "target": "cs", "data_dir": "."}, "Received: 'cs'"),
     ],
 )
-def test_what_is_not_there_is_named(arguments, message):
+def test_unknown_corpora_and_languages_are_named(arguments, message):
     with pytest.raises(ValueError, match=message):
         kt.data.load_parallel(**arguments)
 
@@ -160,7 +157,7 @@ def write(path, lines):
     return path
 
 
-def test_several_files_are_read_one_after_another(tmp_path):
+def test_several_files_are_read_in_order(tmp_path):
     files = [write(tmp_path / name, [name, "x"]) for name in ("a.en", "a.de.gz", "b.en.gz", "b.de")]
     corpus = kt.data.parallel_files({"train": [(files[0], files[1]), (files[2], files[3])]})
     assert list(corpus.pairs("train")) == [("a.en", "a.de.gz"), ("x", "x"), ("b.en.gz", "b.de"), ("x", "x")]
@@ -172,18 +169,20 @@ def test_files_of_different_length_are_refused_with_both_counts(tmp_path):
         list(kt.data.parallel_files({"train": [(source, target)]}).pairs("train"))
 
 
-def test_bytes_that_are_no_utf8_are_named_by_line(tmp_path):
+def test_invalid_utf8_is_reported_with_its_line(tmp_path):
     source = write(tmp_path / "a.en", ["a", "b"])
     (tmp_path / "a.de").write_bytes(b"a\n\xff\n")
     with pytest.raises(ValueError, match=r"a\.de, line 2: expected UTF-8, received byte 0xff"):
         list(kt.data.parallel_files({"train": [(source, tmp_path / "a.de")]}).pairs("train"))
 
 
-def test_filling_up_to_multiples_adds_no_weight(pairs):
+def test_padding_to_multiples_adds_no_weight(pairs):
     chosen = np.arange(5)
-    (inputs, words, weights), (few, less, light) = pairs.batch(chosen, 8, 8), pairs.batch(chosen)
-    assert all(size % 8 == 0 for array in (*inputs.values(), words, weights) for size in array.shape)
-    steps = less.shape[1]
-    np.testing.assert_array_equal(weights[:5, :steps], light)
-    np.testing.assert_array_equal(inputs["target"][:5, :steps][light > 0], few["target"][light > 0])
-    assert weights.sum() == light.sum()
+    padded_inputs, padded_targets, padded_weights = pairs.batch(chosen, length_multiple=8, row_multiple=8)
+    inputs, targets, weights = pairs.batch(chosen)
+    padded = (*padded_inputs.values(), padded_targets, padded_weights)
+    assert all(size % 8 == 0 for array in padded for size in array.shape)
+    length = targets.shape[1]
+    np.testing.assert_array_equal(padded_weights[:5, :length], weights)
+    np.testing.assert_array_equal(padded_inputs["target"][:5, :length][weights > 0], inputs["target"][weights > 0])
+    assert padded_weights.sum() == weights.sum()

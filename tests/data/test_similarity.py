@@ -7,7 +7,7 @@ from keras_tying.data.similarity import load_similarity_sets, read_similarity_se
 SHARED = Path(__file__).parents[3] / "shared" / "data" / "word-similarity"
 
 
-def test_the_published_sets_have_their_sizes():
+def test_the_published_sets_have_the_published_sizes():
     if not SHARED.is_dir():
         pytest.skip("the similarity sets are not on this machine")
     sizes = {one.name: len(one.pairs) for one in load_similarity_sets(SHARED)}

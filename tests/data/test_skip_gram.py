@@ -2,8 +2,7 @@ import numpy as np
 import pytest
 from scipy.stats import chisquare
 
-from keras_tying.data import SkipGramBatches, Vocabulary, ids_on_disk, text, word_counts
-from keras_tying.data import skip_gram as streaming
+from keras_tying.data import SkipGramBatches, Vocabulary, ids_on_disk, skip_gram, text, word_counts
 from keras_tying.data.skip_gram import keep_probabilities, noise_distribution
 
 
@@ -22,7 +21,7 @@ def batches(ids, counts, vocabulary, **changes):
 
 
 def every_pair(stream):
-    """(centre, context) of all batches of an epoch, counted."""
+    """Counts of (centre, context) in an epoch."""
     pairs = np.zeros((300, 300), int)
     for batch in stream.epoch(0):
         r, s, c = np.nonzero(batch["pairs"])
@@ -30,10 +29,10 @@ def every_pair(stream):
     return pairs
 
 
-def test_every_word_meets_those_beside_it_in_its_line_and_no_others(ids, counts, vocabulary):
+def test_pairs_with_window_one_are_the_neighbours_in_a_line(ids, counts, vocabulary):
     ids = np.append(ids, vocabulary.end_id)
     stream = batches(ids, counts, vocabulary, window=1, subsample=0, span=8, spans=1)
-    stream.batches = -(-int(counts.sum()) // 8)  # one reading to its last word
+    stream.batches = -(-int(counts.sum()) // 8)  # the text exactly once
     expected = np.zeros((300, 300), int)
     for line in np.split(ids, np.flatnonzero(ids == vocabulary.end_id)):
         words = line[(line != vocabulary.end_id) & (line != vocabulary.unknown_id)]
@@ -72,22 +71,22 @@ def test_frequent_words_are_kept_as_often_as_the_formula_says(ids, counts, vocab
     np.testing.assert_allclose(kept[most] / counts[most] / 10, np.sqrt(ratio) + ratio, rtol=0.1)
 
 
-def test_without_a_threshold_everything_is_kept():
+def test_a_threshold_of_zero_keeps_all_words():
     np.testing.assert_array_equal(keep_probabilities(np.array([9, 1, 0]), 0), [1, 1, 0])
 
 
-def test_noise_leaves_out_words_that_do_not_occur():
+def test_noise_excludes_words_that_do_not_occur():
     np.testing.assert_allclose(noise_distribution(np.array([16, 1, 0])), [8 / 9, 1 / 9, 0])
 
 
-def test_the_same_seed_gives_the_same_batches_from_any_batch_on(ids, counts, vocabulary):
+def test_the_same_seed_gives_the_same_batches_from_any_start(ids, counts, vocabulary):
     stream = batches(ids, counts, vocabulary, seed=5)
-    whole = list(stream.epoch(2))
-    assert len(whole) == stream.batches
-    for expected, received in zip(whole[7:], batches(ids, counts, vocabulary, seed=5).epoch(2, 7), strict=True):
+    epoch = list(stream.epoch(2))
+    assert len(epoch) == stream.batches
+    for expected, received in zip(epoch[7:], batches(ids, counts, vocabulary, seed=5).epoch(2, 7), strict=True):
         for name in expected:
             np.testing.assert_array_equal(received[name], expected[name])
-    assert any((a["centres"] != b["centres"]).any() for a, b in zip(whole, stream.epoch(3), strict=True))
+    assert any((a["centres"] != b["centres"]).any() for a, b in zip(epoch, stream.epoch(3), strict=True))
 
 
 def test_an_epoch_reads_the_text_once(ids, counts, vocabulary):
@@ -113,20 +112,20 @@ def test_a_text_of_one_word_is_refused(line):
         SkipGramBatches(ids, word_counts(ids, words), words.end_id)
 
 
-def test_a_text_on_disk_is_the_text_in_memory(corpus, vocabulary, monkeypatch):
-    monkeypatch.setattr(streaming, "CHUNK", 1000)
+def test_a_text_on_disk_equals_the_text_in_memory(corpus, vocabulary, monkeypatch):
+    monkeypatch.setattr(skip_gram, "CHUNK", 1000)
     tokens = list(corpus.tokens("valid"))
     on_disk = ids_on_disk(iter(tokens), vocabulary)
     assert isinstance(on_disk, np.memmap)
     np.testing.assert_array_equal(on_disk, vocabulary.encode(tokens))
 
 
-def test_a_long_line_is_read_in_pieces(tmp_path, monkeypatch):
+def test_a_long_line_is_split(tmp_path, monkeypatch):
     monkeypatch.setattr(text, "LONGEST_LINE", 10)
     (tmp_path / "long").write_text("short\nthe längst line of words\nlast", encoding="utf-8")
     assert list(text.read_lines(tmp_path / "long")) == ["short", "the längst ", "line of words", "last"]
 
 
-def test_letters_are_words_alone():
+def test_letters_tokenization_keeps_only_words():
     line = "The <unk> cost $1.5m, didn't-it <unk>Zürich"
     assert text.tokenize(line, "letters") == ["the", "cost", "m", "didn", "t", "it", "zürich"]

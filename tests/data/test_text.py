@@ -13,7 +13,7 @@ def test_words_are_ordered_by_count_then_alphabet():
     assert vocabulary.words == ["a", "b", "<eos>", "c", "<unk>"]
 
 
-def test_cap_keeps_the_commonest_words_and_the_two_specials():
+def test_size_keeps_the_most_frequent_words_and_both_special_words():
     vocabulary = Vocabulary.from_tokens(["a", "a", "a", "b", "b", "c", "<eos>"], size=4)
     assert vocabulary.words == ["a", "b", "<eos>", "<unk>"]
     assert vocabulary.decode(vocabulary.encode(["a", "c"])) == ["a", "<unk>"]
@@ -23,12 +23,12 @@ def test_rare_words_can_be_left_out():
     assert "c" not in Vocabulary.from_tokens(["a", "a", "c", "<eos>"], minimum_count=2)
 
 
-def test_vocabulary_survives_its_file(tmp_path, vocabulary):
+def test_a_saved_vocabulary_is_loaded_unchanged(tmp_path, vocabulary):
     vocabulary.save(tmp_path / "vocabulary.txt")
     assert Vocabulary.load(tmp_path / "vocabulary.txt").sha256 == vocabulary.sha256
 
 
-def test_words_listed_twice_are_refused():
+def test_duplicate_words_are_refused():
     with pytest.raises(ValueError, match=r"twice: 'a'"):
         Vocabulary(["a", "<unk>", "<eos>", "a"])
 
@@ -41,7 +41,7 @@ def test_ids_outside_the_vocabulary_are_refused(vocabulary):
 
 
 def test_windows_continue_each_row():
-    cut = windows(np.arange(23), batch_size=2, steps=3)
+    cut = windows(np.arange(23), batch_size=2, sequence_length=3)
     assert cut.batches == 3
     rows = cut.inputs.reshape(3, 2, 3).swapaxes(0, 1).reshape(2, 9)
     np.testing.assert_array_equal(rows, [np.arange(9), np.arange(11, 20)])
@@ -51,8 +51,8 @@ def test_windows_continue_each_row():
     np.testing.assert_array_equal(cut.block(1, 2, slice(1, 2))[1], cut.targets.reshape(-1, 2, 3)[1:3, 1:])
 
 
-def test_text_too_short_for_the_batch_says_how_much_is_needed():
-    with pytest.raises(ValueError, match=r"at least 420 tokens for 20 rows of 20 steps. Received: 419"):
+def test_a_text_too_short_for_one_batch_is_refused():
+    with pytest.raises(ValueError, match=r"at least 420 tokens for 20 rows with windows of 20 words. Received: 419"):
         windows(np.zeros(419, int), 20, 20)
 
 
@@ -73,7 +73,7 @@ def test_tokenization_in_python_and_in_the_graph_agree(corpus):
         (b"fine\nalso\nnot \xff fine\n", ValueError, r"line 3: expected UTF-8, received byte 0xff at position 5"),
     ],
 )
-def test_files_that_cannot_be_read_are_named(tmp_path, content, error, message):
+def test_unreadable_files_are_named(tmp_path, content, error, message):
     path = tmp_path / "text.txt"
     if content is not None:
         path.write_bytes(content)
@@ -81,7 +81,7 @@ def test_files_that_cannot_be_read_are_named(tmp_path, content, error, message):
         list(read_lines(path))
 
 
-def test_a_folder_for_a_file_is_named(tmp_path):
+def test_a_folder_instead_of_a_file_is_refused(tmp_path):
     with pytest.raises(IsADirectoryError, match=r"is a folder"):
         list(read_lines(tmp_path))
 
@@ -93,7 +93,7 @@ def test_embedded_corpus_shares_no_paragraph_between_splits(corpus):
     assert not valid & test
 
 
-def test_unknown_corpus_names_the_known_ones():
+def test_the_error_for_an_unknown_corpus_lists_all_corpora():
     with pytest.raises(
         ValueError, match=r"no corpus 'pbt'. Known: \['bbc', 'embedded', 'imdb', 'ptb', 'text8', 'wikitext-2'\]"
     ):
@@ -117,7 +117,7 @@ def test_ptb_has_the_published_size():
     assert (len(vocabulary), sizes) == (10_000, [929_589, 73_760, 82_430])
 
 
-def test_own_files_form_a_corpus(tmp_path):
+def test_a_corpus_is_loaded_from_files(tmp_path):
     for split in ("train", "valid", "test"):
         (tmp_path / split).write_text("a b\nc\n")
     own = load_files(*(tmp_path / split for split in ("train", "valid", "test")))

@@ -1,4 +1,4 @@
-"""News text of WMT: archives from a server on this machine, and a folder of files."""
+"""WMT corpora, from archives on a local server and from a folder."""
 
 import gzip
 import io
@@ -31,7 +31,7 @@ def write_archive(path, members):
 
 @pytest.fixture
 def published(public, monkeypatch):
-    """Every archive, with a sentence in each file that tells where it is from."""
+    """All archives. The text of each file gives its origin."""
 
     def serve(archive, members):
         path = public.folder / archive.address.rpartition("/")[2]
@@ -53,7 +53,7 @@ def published(public, monkeypatch):
     return public.folder
 
 
-def test_a_year_is_downloaded_once_and_split_as_published(published):
+def test_a_year_is_downloaded_once_with_the_published_splits(published):
     corpus = kt.data.load_parallel("wmt15")
     assert [source.split("/")[-1] for source, _ in corpus.pairs("train")] == [
         "training-parallel-europarl-v7.tgz en",
@@ -68,25 +68,25 @@ def test_a_year_is_downloaded_once_and_split_as_published(published):
     assert next(kt.data.load_parallel("wmt15", "de", "en").pairs("test")) == ("newstest2014 de", "newstest2014 en")
 
 
-def test_french_has_the_large_corpora_as_well(published):
+def test_french_includes_the_large_corpora(published):
     sources = [source for source, _ in kt.data.load_parallel("wmt14", "en", "fr").pairs("train")]
     assert len(sources) == 5
     assert "giga-fren" in sources[-1]
 
 
-def test_another_archive_than_the_published_is_refused(published, monkeypatch):
+def test_an_archive_with_another_hash_is_refused(published, monkeypatch):
     monkeypatch.setattr(wmt, "EUROPARL", replace(wmt.EUROPARL, sha256="0" * 64))
     with pytest.raises(ValueError, match="does not match the known hash"):
         kt.data.load_parallel("wmt15")
 
 
 @pytest.mark.parametrize(("year", "source", "target"), [("wmt15", "en", "fr"), ("wmt14", "de", "fr")])
-def test_languages_a_year_lacks_are_named(year, source, target):
+def test_languages_without_text_are_refused(year, source, target):
     with pytest.raises(ValueError, match=f"Received: '{source}' and '{target}'"):
         kt.data.load_parallel(year, source, target)
 
 
-def test_text_chosen_from_it_is_read_from_a_folder(tmp_path):
+def test_selected_text_is_read_from_a_folder(tmp_path):
     for part in ("train", "newstest2013", "newstest2014", "newstest2015"):
         (tmp_path / f"{part}.en").write_text(part)
         (tmp_path / f"{part}.de.gz").write_bytes(gzip.compress(part.encode()))
@@ -99,6 +99,6 @@ def test_text_chosen_from_it_is_read_from_a_folder(tmp_path):
     }
 
 
-def test_a_folder_without_its_files_says_which_are_expected(tmp_path):
+def test_the_error_for_missing_files_lists_the_expected_ones(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"train\.en.*Expected train\.en and train\.fr.*newstest2014\.fr"):
         kt.data.load_parallel("wmt14", target="fr", data_dir=tmp_path)

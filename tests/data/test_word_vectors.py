@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from keras_tying.data import Vocabulary, load_word_vectors, save_word_vectors, vectors_for, words_alone
+from keras_tying.data import Vocabulary, load_word_vectors, save_word_vectors, vectors_for, without_special_words
 
 WORDS = ["cup", "Zürich", "moon"]
 
@@ -12,7 +12,7 @@ def matrix(rng):
 
 
 @pytest.mark.parametrize("name", ["vectors.txt", "vectors.bin"])
-def test_vectors_come_back_as_they_were(tmp_path, matrix, name):
+def test_saved_vectors_are_loaded_unchanged(tmp_path, matrix, name):
     save_word_vectors(tmp_path / name, WORDS, matrix)
     words, again = load_word_vectors(tmp_path / name)
     assert words == WORDS
@@ -39,7 +39,7 @@ def test_gensim_reads_the_files(tmp_path, matrix, name):
         ("a.bin", b"2 1\ncup \x00\x00\x80\x3f\n", "2 words of 1 dimensions"),
     ],
 )
-def test_a_broken_file_is_named(tmp_path, name, content, message):
+def test_a_malformed_file_is_named(tmp_path, name, content, message):
     (tmp_path / name).write_bytes(content)
     with pytest.raises(ValueError, match=rf"{name}.*{message}"):
         load_word_vectors(tmp_path / name)
@@ -50,15 +50,15 @@ def test_a_word_with_a_space_is_refused(tmp_path, matrix):
         save_word_vectors(tmp_path / "a.txt", ["a cup", "b", "c"], matrix)
 
 
-def test_markers_are_no_words(vocabulary, rng):
+def test_special_words_are_removed(vocabulary, rng):
     matrix = rng.normal(size=(300, 2)).astype(np.float32)
-    words, rows = words_alone(vocabulary, matrix)
+    words, rows = without_special_words(vocabulary, matrix)
     assert len(words) == len(rows) == 298
     assert not {"<unk>", "<eos>"} & set(words)
     np.testing.assert_array_equal(rows[words.index("the")], matrix[vocabulary.encode(["the"])[0]])
 
 
-def test_words_that_the_file_lacks_have_no_vector(tmp_path, matrix):
+def test_words_missing_in_the_file_have_nan_vectors(tmp_path, matrix):
     save_word_vectors(tmp_path / "a.txt", WORDS, matrix)
     vectors = vectors_for(Vocabulary(["moon", "tulip", "<unk>", "<eos>"]), tmp_path / "a.txt")
     np.testing.assert_array_equal(vectors[0], matrix[2])

@@ -47,7 +47,7 @@ def make(words, name, **arguments):
         ("nnjm_global", {"window": 5, "sections": 2, "sentence_length": 6, "split": "fixed"}),
     ],
 )
-def test_exported_graph_answers_like_the_model_in_a_process_with_tensorflow_only(
+def test_exported_graph_equals_the_model_in_a_process_with_only_tensorflow(
     tmp_path, run_python, words, name, arguments
 ):
     model = make(words, name, **arguments)
@@ -56,13 +56,13 @@ def test_exported_graph_answers_like_the_model_in_a_process_with_tensorflow_only
     for end, lines in (("src", SOURCE), ("tgt", TARGET), ("align", LINKS)):
         (tmp_path / f"text.{end}").write_text("".join(f"{line}\n" for line in lines))
     samples = Bitext(*(tmp_path / f"text.{end}" for end in ("src", "tgt", "align"))).encode(*words)
-    # The end of a target sentence is known in a file, and not while it is being written: it is linked here.
+    # The position of the target end is known in training, but not in the exported graph: it is linked here.
     queries = {"source": [], "alignment": [], "history": []}
     for source, target, links in zip(SOURCE, TARGET, LINKS, strict=True):
         length = len(target.split())
-        for place in range(length + 1):
+        for position in range(length + 1):
             queries["source"].append(source)
-            queries["history"].append(" ".join(target.split()[:place]))
+            queries["history"].append(" ".join(target.split()[:position]))
             queries["alignment"].append(f"{links} {len(source.split())}-{length}".strip())
     sentence = model.sentence_length if model.global_context else 0
     inputs = samples.inputs(np.arange(len(samples)), model.order - 1, model.window, sentence)
@@ -76,7 +76,7 @@ def test_exported_graph_answers_like_the_model_in_a_process_with_tensorflow_only
     np.testing.assert_allclose(served["log_probabilities"], np.take_along_axis(expected, best, 1), atol=1e-5)
 
 
-def test_next_word_without_links_goes_with_its_nearest_neighbour():
+def test_a_word_without_links_is_affiliated_like_its_nearest_neighbour():
     import tensorflow as tf
 
     from keras_tying.export.joint_language_model import affiliated

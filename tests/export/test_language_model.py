@@ -57,14 +57,12 @@ def exported(tmp_path_factory, model, vocabulary):
     return path
 
 
-def answers(run_python, exported, sentences):
+def serve(run_python, exported, sentences):
     return json.loads(run_python("-c", CLIENT, exported, json.dumps(sentences)).stdout)
 
 
-def test_exported_graph_answers_like_the_model_in_a_process_with_tensorflow_only(
-    run_python, exported, model, vocabulary
-):
-    served = answers(run_python, exported, SENTENCES)
+def test_exported_graph_equals_the_model_in_a_process_with_only_tensorflow(run_python, exported, model, vocabulary):
+    served = serve(run_python, exported, SENTENCES)
     end = vocabulary.end_id
     for i, sentence in enumerate(SENTENCES):
         ids = vocabulary.encode(tokenize(sentence, "plain")).tolist()
@@ -85,13 +83,13 @@ def test_exported_graph_answers_like_the_model_in_a_process_with_tensorflow_only
     assert served["nothing"] == [""] * len(SENTENCES)
 
 
-def test_exported_file_holds_the_tied_matrix_once(exported, model):
+def test_the_tied_matrix_is_exported_once(exported, model):
     variables = tf.train.list_variables(str(exported / "variables" / "variables"))
     assert [shape for _, shape in variables].count([model.vocabulary_size, model.hidden_size]) == 1
 
 
-def test_an_empty_batch_gives_empty_answers(run_python, exported):
-    served = answers(run_python, exported, [])
+def test_an_empty_batch_gives_empty_outputs(run_python, exported):
+    served = serve(run_python, exported, [])
     assert all(served[name] == [] for name in ("tokens", "log_probability", "words", "greedy", "nothing"))
 
 

@@ -42,32 +42,32 @@ def exported(tmp_path_factory, model, vocabulary):
     return path
 
 
-def answers(run_python, exported, words):
+def serve(run_python, exported, words):
     return json.loads(run_python("-c", CLIENT, exported, json.dumps(words)).stdout.splitlines()[-1])
 
 
-def test_exported_graph_knows_vectors_and_neighbours(run_python, exported, model, vocabulary):
-    served = answers(run_python, exported, ["the", "qwertyuiop", "is"])
+def test_exported_graph_returns_vectors_and_neighbours(run_python, exported, model, vocabulary):
+    served = serve(run_python, exported, ["the", "qwertyuiop", "is"])
     matrix = np.array(model.embedding.embeddings)
     assert served["known"] == [True, False, True]
     assert served["vector"][1] == [0.0] * 8
     assert served["similar"][1] == [""] * 4
-    assert served["all"] == 297  # neither the word itself nor the two markers
-    for place, word in ((0, "the"), (2, "is")):
+    assert served["all"] == 297  # without the word itself, <unk> and <eos>
+    for row, word in ((0, "the"), (2, "is")):
         (i,) = vocabulary.encode([word])
-        np.testing.assert_allclose(served["vector"][place], matrix[i], rtol=1e-6)
+        np.testing.assert_allclose(served["vector"][row], matrix[i], rtol=1e-6)
         nearest, cosines = nearest_neighbours(matrix, np.array([i]), 6)
         expected = [w for w in vocabulary.decode(nearest[0]) if w not in ("<unk>", "<eos>")][:4]
-        assert served["similar"][place] == expected
-        assert served["similarity"][place][0] <= cosines[0, 0] + 1e-5
+        assert served["similar"][row] == expected
+        assert served["similarity"][row][0] <= cosines[0, 0] + 1e-5
 
 
-def test_an_empty_batch_gives_empty_answers(run_python, exported):
-    served = answers(run_python, exported, [])
+def test_an_empty_batch_gives_empty_outputs(run_python, exported):
+    served = serve(run_python, exported, [])
     assert served["vector"] == served["known"] == served["similar"] == []
 
 
-def test_exported_file_holds_the_matrix_once(exported, model):
+def test_the_matrix_is_exported_once(exported, model):
     shapes = [shape for _, shape in tf.train.list_variables(str(exported / "variables" / "variables"))]
     assert shapes.count([298, 8]) == 1
 

@@ -37,8 +37,8 @@ def model(subwords):
 
 
 @pytest.fixture(scope="module")
-def answers(model, subwords, tmp_path_factory):
-    """What a process with TensorFlow and tensorflow_text alone gets."""
+def outputs(model, subwords, tmp_path_factory):
+    """Outputs in a process with only TensorFlow and tensorflow_text."""
     import subprocess
     import sys
 
@@ -51,33 +51,33 @@ def answers(model, subwords, tmp_path_factory):
     return json.loads(process.stdout.splitlines()[-1])
 
 
-def test_translations_are_those_of_the_model(answers, model, subwords):
-    assert answers["translations"] == translate_sentences(model, subwords, SENTENCES, beam_size=3)
+def test_translations_equal_those_of_the_model(outputs, model, subwords):
+    assert outputs["translations"] == translate_sentences(model, subwords, SENTENCES, beam_size=3)
 
 
-def test_the_best_of_n_comes_first(answers):
-    assert [row[0] for row in answers["n_best"]] == answers["translations"]
-    for row, best in zip(answers["n_best_scores"], answers["scores"], strict=True):
+def test_the_best_of_n_comes_first(outputs):
+    assert [row[0] for row in outputs["n_best"]] == outputs["translations"]
+    for row, best in zip(outputs["n_best_scores"], outputs["scores"], strict=True):
         assert row == sorted(row, reverse=True)
         assert row[0] == best
 
 
-def test_sentences_without_words_have_an_empty_translation_and_score_0(answers):
-    assert answers["translations"][1:3] == ["", ""]
-    assert answers["scores"][1:3] == [0.0, 0.0]
+def test_sentences_without_words_have_an_empty_translation_and_score_0(outputs):
+    assert outputs["translations"][1:3] == ["", ""]
+    assert outputs["scores"][1:3] == [0.0, 0.0]
 
 
-def test_no_sentences_give_no_translations(answers):
-    assert answers["none"] == 0
+def test_no_sentences_give_no_translations(outputs):
+    assert outputs["none"] == 0
 
 
-def test_of_a_long_sentence_the_rest_is_not_read(model, subwords, tmp_path):
+def test_long_sentences_are_truncated(model, subwords, tmp_path):
     import tensorflow as tf
 
-    export_translator(model, subwords, tmp_path / "1", beam_size=1, longest=8)
+    export_translator(model, subwords, tmp_path / "1", beam_size=1, maximum_length=8)
     served = tf.saved_model.load(tmp_path / "1").signatures["translate"]
-    long, cut = served(sentences=tf.constant(["two dogs " * 30, "two dogs " * 20]))["translations"].numpy()
-    assert long == cut
+    first, second = served(sentences=tf.constant(["two dogs " * 30, "two dogs " * 20]))["translations"].numpy()
+    assert first == second
 
 
 def test_subwords_of_another_model_are_refused(model, subwords, tmp_path):

@@ -4,7 +4,7 @@ from scipy.spatial.distance import pdist
 from scipy.stats import spearmanr
 
 from keras_tying.metrics import nearest_neighbours, pair_correlation, pair_correlations, word_similarity
-from keras_tying.metrics.pair_correlation import STEPS
+from keras_tying.metrics.pair_correlation import RESOLUTION
 
 
 def cosines(matrix):
@@ -12,7 +12,7 @@ def cosines(matrix):
 
 
 def on_grid(values):
-    return np.rint(values * STEPS)
+    return np.rint(values * RESOLUTION)
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def test_correlation_of_equal_embeddings_is_not_defined():
 
 
 def test_correlation_needs_the_same_words(rng):
-    with pytest.raises(ValueError, match=r"same words, three or more. Received: \[4, 5\]"):
+    with pytest.raises(ValueError, match=r"same words, at least three. Received: \[4, 5\]"):
         pair_correlations({"a": rng.normal(size=(4, 2)), "b": rng.normal(size=(5, 2))})
 
 
@@ -59,13 +59,13 @@ def test_word_similarity_equals_scipy_on_the_covered_pairs(rng):
 @pytest.mark.parametrize(
     ("pairs", "scores"), [([("sun", "moon")], [1]), ([("a", "b")], [1]), ([("a", "b"), ("a", "b")], [1, 2]), ([], [])]
 )
-def test_word_similarity_of_too_little_is_not_defined(pairs, scores):
+def test_word_similarity_of_too_few_pairs_is_not_defined(pairs, scores):
     result = word_similarity(np.eye(2), {"a": 0, "b": 1}, pairs, scores)
     assert result.spearman is None
     assert result.covered == sum("a" in pair for pair in pairs)
 
 
-def test_nearest_neighbours_are_those_of_largest_cosine(rng):
+def test_nearest_neighbours_have_the_largest_cosines(rng):
     matrix = rng.normal(size=(30, 4))
     nearest, values = nearest_neighbours(matrix, np.array([7, 3]), 5)
     unit = matrix / np.linalg.norm(matrix, axis=1, keepdims=True)
@@ -75,6 +75,6 @@ def test_nearest_neighbours_are_those_of_largest_cosine(rng):
         np.testing.assert_allclose(found, (unit @ unit[word])[ids], rtol=1e-5)
 
 
-def test_there_are_no_more_neighbours_than_other_words():
+def test_the_number_of_neighbours_is_limited_by_the_vocabulary():
     nearest, _ = nearest_neighbours(np.zeros((3, 2)), np.array([1]), 9)
     assert sorted(nearest[0].tolist()) == [0, 2]

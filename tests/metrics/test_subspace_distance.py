@@ -12,7 +12,7 @@ def test_distance_is_the_root_mean_square_sine_of_the_principal_angles(rng):
     np.testing.assert_allclose(subspace_distance(x, y), subspace_distance(y, x))
 
 
-def test_matrices_of_one_space_have_distance_zero(rng):
+def test_matrices_with_equal_column_spaces_have_distance_zero(rng):
     x = rng.normal(size=(30, 4))
     np.testing.assert_allclose(subspace_distance(x, x @ rng.normal(size=(4, 4))), 0, atol=1e-12)
 
@@ -22,12 +22,12 @@ def test_orthogonal_spaces_have_distance_one():
 
 
 @pytest.mark.parametrize(("x", "y"), [((5, 2), (5, 3)), ((2, 5), (2, 5)), ((5,), (5,))])
-def test_shapes_that_do_not_fit_are_named(rng, x, y):
+def test_invalid_shapes_are_refused(rng, x, y):
     with pytest.raises(ValueError, match=r"N at least C. Received: shapes"):
         subspace_distance(rng.normal(size=x), rng.normal(size=y))
 
 
 def test_dependent_columns_are_refused(rng):
     x = rng.normal(size=(9, 2))
-    with pytest.raises(ValueError, match="columns of `y` depend on each other"):
+    with pytest.raises(ValueError, match="columns of `y` must be linearly independent"):
         subspace_distance(x, x[:, :1] * [1.0, 2.0])

@@ -1,1 +1,1 @@
-"""Texts of any size, tokenized once, in files that are read where they are."""
+"""Encoded texts on disk, for texts that do not fit into memory."""

@@ -1,4 +1,4 @@
-"""The folder of a prepared text: what it was made with, and its splits."""
+"""The folder of a prepared text and its description."""
 
 from pathlib import Path
 from typing import Literal
@@ -10,38 +10,38 @@ DESCRIPTION = "prepared.toml"
 
 
 class Preparation(Table):
-    """How a text was prepared: `prepared.toml` of its folder."""
+    """Options of a prepared text: the table in `prepared.toml`."""
 
     kind: Literal["text", "pairs"]
     corpus: str
-    """What results are reported under."""
+    """Name of the corpus in reported results."""
     sha256: str
-    """Of the vocabulary, or of the subwords."""
+    """SHA-256 of the vocabulary or of the subwords."""
     tokenization: str | None = None
-    longest: int | None = None
-    """Pairs with more subwords on a side are left out."""
+    maximum_length: int | None = None
+    """Pairs with more subwords on either side are left out."""
     size: int | None = None
-    """Words, or subwords, there were to be at most; `None` if that was not said."""
+    """Maximum number of words or subwords; `None` if not given."""
     minimum_count: int | None = None
-    """Words seen less often were left out; `None` if that was not said."""
+    """Words with fewer occurrences are left out; `None` if not given."""
 
 
 def describe(folder: Path, preparation: Preparation) -> None:
-    """Makes the folder of a text, or checks that what it holds was prepared the same way.
+    """Creates the folder of a text, or checks that an existing one was prepared with the same options.
 
     Raises:
-        ValueError: If it was prepared another way.
-        FileExistsError: If it holds something else.
+        ValueError: If it was prepared with other options.
+        FileExistsError: If the folder has other files.
     """
     path = folder / DESCRIPTION
     if path.exists():
-        known, asked = load_table(Preparation, path).model_dump(), preparation.model_dump()
-        for name, value in asked.items():
-            said = value is not None or name not in ("size", "minimum_count")
-            if said and known[name] != value:
+        stored, requested = load_table(Preparation, path).model_dump(), preparation.model_dump()
+        for name, value in requested.items():
+            given = value is not None or name not in ("size", "minimum_count")
+            if given and stored[name] != value:
                 raise ValueError(
-                    f"{folder} holds text prepared with {name} = {known[name]!r}. Received: {value!r}. "
-                    "Texts prepared differently do not mix: choose another folder."
+                    f"{folder} holds text prepared with {name} = {stored[name]!r}. Received: {value!r}. "
+                    "A folder has one set of options: choose another folder."
                 )
         return
     check_folder(folder)
@@ -50,22 +50,22 @@ def describe(folder: Path, preparation: Preparation) -> None:
 
 
 def check_folder(folder: Path) -> None:
-    """Raises FileExistsError if something else than a prepared text is in the way."""
+    """Raises FileExistsError if the path exists and is not the folder of a prepared text."""
     if folder.exists() and (not folder.is_dir() or (any(folder.iterdir()) and not (folder / DESCRIPTION).exists())):
         raise FileExistsError(f"{folder} already holds other files. Choose another folder, or remove it.")
 
 
 def description_of(folder: Path, kind: str) -> Preparation:
-    """How the text in a folder was prepared.
+    """Reads the description of the text in a folder.
 
     Raises:
-        FileNotFoundError: If there is none in it.
-        ValueError: If it is of another kind.
+        FileNotFoundError: If the folder has no prepared text.
+        ValueError: If the text is of another kind.
     """
     path = folder / DESCRIPTION
     if not path.is_file():
         raise FileNotFoundError(
-            f"{folder} holds no prepared text: there is no {DESCRIPTION}. train/prepare.py makes one."
+            f"{folder} holds no prepared text: there is no {DESCRIPTION}. Prepare a text with train/prepare.py."
         )
     preparation = load_table(Preparation, path)
     if preparation.kind != kind:

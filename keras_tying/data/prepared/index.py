@@ -1,4 +1,4 @@
-"""The list of a split's shards: a line of JSON each, and a last one that says that it is whole."""
+"""Index of the shards of a split, in JSON lines. The last line marks the index as complete."""
 
 import json
 import os
@@ -9,28 +9,29 @@ from keras_tying.data.prepared.shards import Shard, Shards
 from keras_tying.files import write_atomically
 
 INDEX = "index.jsonl"
-WHOLE = '{"whole": true}'
+COMPLETE = '{"whole": true}'
+"""Last line of a complete index."""
 
 
 def append(index: Path, shard: Shard) -> None:
-    """Lists one more shard."""
+    """Adds a shard to the index."""
     with index.open("a", encoding="utf-8") as file:
         file.write(shard.model_dump_json() + "\n")
         file.flush()
         os.fsync(file.fileno())
 
 
-def write_whole(index: Path, shards: Iterable[Shard]) -> None:
-    """Lists all shards and says that there are no more."""
-    lines = [*(shard.model_dump_json() for shard in shards), WHOLE]
+def write_complete(index: Path, shards: Iterable[Shard]) -> None:
+    """Writes the index of all shards and marks it as complete."""
+    lines = [*(shard.model_dump_json() for shard in shards), COMPLETE]
     write_atomically(index, "".join(f"{line}\n" for line in lines).encode())
 
 
-def listed(index: Path) -> tuple[list[Shard], bool]:
-    """Shards listed so far, and whether that is all of them; a last line that was cut short is removed.
+def read_index(index: Path) -> tuple[list[Shard], bool]:
+    """The shards of an index, and whether it is complete. A truncated last line is removed from the file.
 
     Raises:
-        ValueError: If the file is no such list.
+        ValueError: If the file is not an index.
     """
     if not index.exists():
         return [], False
@@ -39,23 +40,23 @@ def listed(index: Path) -> tuple[list[Shard], bool]:
     if lines and not lines[-1].endswith("\n"):
         os.truncate(index, len(text.encode()) - len(lines.pop().encode()))
     try:
-        whole = bool(lines) and json.loads(lines[-1]) == json.loads(WHOLE)
-        return [Shard.model_validate_json(line) for line in lines[: len(lines) - whole]], whole
+        complete = bool(lines) and json.loads(lines[-1]) == json.loads(COMPLETE)
+        return [Shard.model_validate_json(line) for line in lines[: len(lines) - complete]], complete
     except ValueError as error:
         raise ValueError(f"{index} is not an index of shards: {error}") from None
 
 
 def open_split(folder: Path) -> Shards:
-    """The shards of a split.
+    """Opens the shards of a split.
 
     Raises:
-        FileNotFoundError: If the text has no such split, or a shard is missing.
-        ValueError: If its preparation has not come to its end.
+        FileNotFoundError: If the split does not exist, or a shard is missing.
+        ValueError: If the preparation of the split was interrupted.
     """
     index = folder / INDEX
     if not index.exists():
         raise FileNotFoundError(f"{folder.parent} has no prepared split {folder.name!r}: there is no {index}.")
-    shards, whole = listed(index)
-    if not whole:
-        raise ValueError(f"{folder} is not whole: its preparation was stopped. The same command goes on with it.")
+    shards, complete = read_index(index)
+    if not complete:
+        raise ValueError(f"{folder} is not complete: its preparation was interrupted. Run the command again.")
     return Shards(folder, shards)

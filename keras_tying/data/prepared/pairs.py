@@ -1,4 +1,4 @@
-"""Sentence pairs as subword ids in shards: written once, read pair by pair."""
+"""Prepared sentence pairs: subword ids in shards."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -16,18 +16,18 @@ SUBWORDS_LEARNT = 8_000
 
 
 class PreparedPairs:
-    """Sentence pairs that `prepare_pairs` wrote.
+    """Sentence pairs written by `prepare_pairs`.
 
     Args:
-        folder: Where they are.
+        folder: Folder of the pairs.
 
     Attributes:
-        name: What results are reported under.
-        subwords: Their subwords.
+        name: Name of the corpus in reported results.
+        subwords: Subwords of the text.
 
     Raises:
-        FileNotFoundError: If the folder has none.
-        ValueError: If what it has is no text in pairs, or its subwords are not those it was made with.
+        FileNotFoundError: If the folder has no prepared text.
+        ValueError: If the text is not in pairs, or the subwords are not those it was prepared with.
     """
 
     def __init__(self, folder: str | Path):
@@ -40,16 +40,16 @@ class PreparedPairs:
         check_fingerprint(path, what, preparation.sha256, self.subwords.sha256)
 
     def pairs(self, split: str, subwords: Subwords) -> SentencePairs:
-        """A split of them.
+        """The pairs of a split.
 
         Raises:
-            ValueError: If `subwords` are others than its own, or the split is not whole.
-            FileNotFoundError: If there is no such split.
+            ValueError: If the text was prepared with other subwords, or the split is not complete.
+            FileNotFoundError: If the split does not exist.
         """
         if subwords.sha256 != self.subwords.sha256:
             raise ValueError(
                 f"{self.folder} was prepared with other subwords, {len(self.subwords):,} of them. "
-                f"Received: {len(subwords):,}. Prepare the text with them, in another folder."
+                f"Received: {len(subwords):,}. Prepare the text with these subwords in another folder."
             )
         return SentencePairs(open_split(self.folder / split))
 
@@ -59,27 +59,27 @@ def prepare_pairs(
     corpus: ParallelCorpus,
     subwords: Subwords | None = None,
     size: int | None = None,
-    longest: int | None = None,
+    maximum_length: int | None = None,
     processes: int = 1,
     report: Callable[[str, int], None] = lambda split, pairs: None,
     characters: int = CHARACTERS_OF_A_SHARD,
 ) -> PreparedPairs:
-    """Writes the training split of a parallel text as subword ids; called again, goes on from where it was stopped.
+    """Writes the training split of a parallel corpus as subword ids. If interrupted, the same call resumes.
 
     Args:
-        folder: Receives it: a new one, or one that holds the same text in part.
-        corpus: The text.
-        subwords: Its subwords, of both languages. Default: learnt on it, or those that the folder has.
-        size: How many are learnt. Default: 8,000, or as the folder was made.
-        longest: Pairs with more subwords than this on a side are left out. Default: none are.
-        processes: How many work at a time.
-        report: Told of pairs that are done.
-        characters: Text of a shard.
+        folder: A new folder, or one with a part of the same text.
+        corpus: The parallel corpus.
+        subwords: Subwords of both languages. Default: those in the folder, else learnt from the corpus.
+        size: Number of subwords to learn. Default: 8,000, or the number in the folder.
+        maximum_length: Optional integer. Pairs with more subwords on either side are left out.
+        processes: Number of processes.
+        report: Called with the split and the number of pairs of each finished shard.
+        characters: Number of characters of text per shard.
 
     Raises:
-        ValueError: If the folder holds text of other subwords or content.
-        FileExistsError: If it holds something else.
-        OSError: If a file cannot be written; what is whole is kept.
+        ValueError: If the folder has text with other subwords or content.
+        FileExistsError: If the folder has other files.
+        OSError: If a file cannot be written. Complete shards are kept.
     """
     folder = Path(folder)
     check_folder(folder)
@@ -90,9 +90,12 @@ def prepare_pairs(
             if stored.exists()
             else Subwords.learn(sentences_of(corpus.pairs("train")), size or SUBWORDS_LEARNT)
         )
-    describe(folder, Preparation(kind="pairs", corpus=corpus.name, sha256=subwords.sha256, longest=longest, size=size))
+    describe(
+        folder,
+        Preparation(kind="pairs", corpus=corpus.name, sha256=subwords.sha256, maximum_length=maximum_length, size=size),
+    )
     subwords.save(folder / SUBWORDS)
-    encode = PairEncoder(subwords, subwords, longest)
+    encode = PairEncoder(subwords, subwords, maximum_length)
     write_split(
         folder / "train",
         corpus.pairs("train"),

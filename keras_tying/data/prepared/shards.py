@@ -1,4 +1,4 @@
-"""Records in files: each file whole or not there, checked as it is read, its records found by number."""
+"""Shards: files of numbered records with checksums."""
 
 import hashlib
 import os
@@ -14,29 +14,29 @@ OPEN_FILES = 64
 
 
 class Shard(Table):
-    """One file of records, as an index lists it."""
+    """A file of records, as listed in an index."""
 
     file: str
     sha256: str
     records: int
     origin: str
-    """SHA-256 of the text it was made of."""
+    """SHA-256 of the text of the shard."""
     totals: dict[str, int]
-    """What it holds, counted."""
+    """Counts of the content, by name."""
 
 
 def write_shard(path: Path, records: Iterable[bytes], origin: str, totals: dict[str, int], group: int = 1) -> Shard:
-    """Writes a file of records, whole or not at all.
+    """Writes a file of records atomically.
 
     Args:
-        path: The file; its folder must be there.
-        records: What it holds.
-        origin: SHA-256 of the text it is made of.
-        totals: What it holds, counted.
-        group: Records that are compressed, and read, together.
+        path: The file. Its folder must exist.
+        records: The records.
+        origin: SHA-256 of the text of the shard.
+        totals: Counts of the content, by name.
+        group: Number of records that are compressed, and read, together.
 
     Raises:
-        OSError: If it cannot be written, for example because the disk is full.
+        OSError: If the file cannot be written, for example because the disk is full.
     """
     temporary, number = path.with_name(f".{path.name}.{os.getpid()}"), 0
     try:
@@ -57,14 +57,14 @@ def write_shard(path: Path, records: Iterable[bytes], origin: str, totals: dict[
 
 
 class Shards:
-    """Files of records, the first of which is shard 0; only what is asked for is read.
+    """Files of records. Only the requested records are read.
 
     Args:
-        folder: Where they are.
-        shards: What the index says of each.
+        folder: Folder of the files.
+        shards: Shards of the index, in order.
 
     Raises:
-        FileNotFoundError: If one is missing.
+        FileNotFoundError: If a file is missing.
     """
 
     def __init__(self, folder: Path, shards: Sequence[Shard]):
@@ -73,7 +73,7 @@ class Shards:
         for shard in shards:
             if not (folder / shard.file).is_file():
                 raise FileNotFoundError(
-                    f"{folder / shard.file} is missing. Prepare the text again: it alone is made anew."
+                    f"{folder / shard.file} is missing. Prepare the text again: other files are kept."
                 )
         self._opened = lru_cache(OPEN_FILES)(self._open)
 
@@ -81,11 +81,11 @@ class Shards:
         return len(self.shards)
 
     def total(self, name: str) -> int:
-        """What all hold together."""
+        """Sum of a count over all shards."""
         return sum(shard.totals[name] for shard in self.shards)
 
     def read(self, shard: int, records: Sequence[int]) -> list[bytes]:
-        """Some records of a shard.
+        """Reads records of a shard by number.
 
         Raises:
             ValueError: If the file is damaged.
@@ -97,11 +97,11 @@ class Shards:
             raise self._damaged(shard, str(error)) from None
 
     def read_all(self, shard: int) -> list[bytes]:
-        """All records of a shard; raises as `read` does."""
+        """Reads all records of a shard; raises as `read` does."""
         return self.read(shard, range(self.shards[shard].records))
 
     def damaged(self) -> list[Path]:
-        """Files whose SHA-256 is not the index's: reads all."""
+        """Files whose SHA-256 differs from the index. All files are read."""
         return [path for path, shard in self._paths() if _sha256(path) != shard.sha256]
 
     def _paths(self):
@@ -114,13 +114,13 @@ class Shards:
             raise self._damaged(shard, f"expected {entry.records:,} records, received {reader.num_records():,}")
         return reader
 
-    def _damaged(self, shard: int, how: str) -> ValueError:
+    def _damaged(self, shard: int, reason: str) -> ValueError:
         path = self.folder / self.shards[shard].file
-        return ValueError(f"{path} is damaged ({how}). Remove it and prepare the text again: it alone is made anew.")
+        return ValueError(f"{path} is damaged ({reason}). Remove it and prepare the text again.")
 
 
 def array_record() -> Any:
-    """The module of readers and writers."""
+    """The module `array_record`."""
     return require("array_record.python.array_record_module", "translation")
 
 

@@ -1,4 +1,4 @@
-"""A text as word ids in shards: written once, read by slices."""
+"""Prepared text: word ids in shards."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -22,7 +22,7 @@ VOCABULARY = "vocabulary.txt"
 
 @dataclass(frozen=True)
 class TextEncoder:
-    """Lines to records of word ids, `int32`, `TOKENS_OF_A_RECORD` in each but the last."""
+    """Encodes lines as records of `TOKENS_OF_A_RECORD` word ids, `int32`. The last record may be shorter."""
 
     vocabulary: Vocabulary
     tokenization: str
@@ -35,10 +35,10 @@ class TextEncoder:
 
 
 class PreparedText:
-    """A text on disk; a slice of it is an array `int32 [N]`, and only that is read.
+    """Word ids on disk. A slice reads only its own records and returns an array `int32 [N]`.
 
     Args:
-        shards: Of a `TextEncoder`.
+        shards: Shards written by a `TextEncoder`.
     """
 
     def __init__(self, shards: Shards):
@@ -51,14 +51,14 @@ class PreparedText:
     def __getitem__(self, span: slice) -> np.ndarray:
         start, stop, step = span.indices(len(self))
         if step != 1:
-            raise ValueError(f"A prepared text is read word after word. Received: a step of {step}.")
+            raise ValueError(f"Slices of a prepared text must have step 1. Received: a step of {step}.")
         parts = [np.zeros(0, np.int32)]
         shard = int(np.searchsorted(self._starts, start, side="right")) - 1
         while start < stop:
-            first, end = self._starts[shard : shard + 2]
-            until = min(stop, end)
-            parts.append(self._read(shard, int(start - first), int(until - first)))
-            start, shard = until, shard + 1
+            shard_start, shard_stop = self._starts[shard : shard + 2]
+            part_stop = min(stop, shard_stop)
+            parts.append(self._read(shard, int(start - shard_start), int(part_stop - shard_start)))
+            start, shard = part_stop, shard + 1
         return np.concatenate(parts)
 
     def _read(self, shard: int, start: int, stop: int) -> np.ndarray:
@@ -69,18 +69,18 @@ class PreparedText:
 
 
 class PreparedCorpus:
-    """A text that `prepare_text` wrote.
+    """A text written by `prepare_text`.
 
     Args:
-        folder: Where it is.
+        folder: Folder of the text.
 
     Attributes:
-        name: What results are reported under.
-        tokenization: How lines became tokens.
+        name: Name of the corpus in reported results.
+        tokenization: Name of the tokenization, see `tokenize`.
 
     Raises:
-        FileNotFoundError: If the folder has none.
-        ValueError: If what it has are sentence pairs, or its vocabulary is not the one it was made with.
+        FileNotFoundError: If the folder has no prepared text.
+        ValueError: If the folder has sentence pairs, or the vocabulary is not the one it was prepared with.
     """
 
     def __init__(self, folder: str | Path):
@@ -94,20 +94,20 @@ class PreparedCorpus:
         check_fingerprint(path, what, preparation.sha256, self._vocabulary.sha256)
 
     def vocabulary(self, size: int | None = None, minimum_count: int = 1) -> Vocabulary:
-        """The words it was prepared with; `size` and `minimum_count` were decided then."""
+        """The vocabulary the text was prepared with; `size` and `minimum_count` are ignored."""
         return self._vocabulary
 
     def ids(self, split: str, vocabulary: Vocabulary) -> PreparedText:
-        """A split of it.
+        """The word ids of a split.
 
         Raises:
-            ValueError: If `vocabulary` is another than its own, or the split is not whole.
-            FileNotFoundError: If there is no such split.
+            ValueError: If the text was prepared with another vocabulary, or the split is not complete.
+            FileNotFoundError: If the split does not exist.
         """
         if vocabulary.sha256 != self._vocabulary.sha256:
             raise ValueError(
                 f"{self.folder} was prepared with another vocabulary, of {len(self._vocabulary):,} words. "
-                f"Received: one of {len(vocabulary):,}. Prepare the text with it, in another folder."
+                f"Received: one of {len(vocabulary):,}. Prepare the text with this vocabulary in another folder."
             )
         return PreparedText(open_split(self.folder / split))
 
@@ -122,25 +122,26 @@ def prepare_text(
     report: Callable[[str, int], None] = lambda stage, tokens: None,
     characters: int = CHARACTERS_OF_A_SHARD,
 ) -> PreparedCorpus:
-    """Writes the splits of a text as word ids; called again, goes on from where it was stopped.
+    """Writes the splits of a corpus as word ids. If interrupted, the same call resumes.
 
-    No more of the text than a few pieces is in memory. The vocabulary is, and if it is not given, so are all different
-    words of the training split while they are counted.
+    Only a few pieces of the text are in memory at a time. The vocabulary is in memory. If it is not given, all
+    distinct words of the training split are in memory while they are counted.
 
     Args:
-        folder: Receives it: a new one, or one that holds the same text in part, or other splits.
-        corpus: The text.
-        vocabulary: Its words. Default: counted in the training split, or those that the folder has.
-        size: At most so many words, `<unk>` and `<eos>` included. Default: no cap, or as the folder was made.
-        minimum_count: Words seen less often are left out. Default: none are, or as the folder was made.
-        processes: How many work at a time.
-        report: Told of tokens that are done, under `"counting"` and then under the name of each split.
-        characters: Text of a shard.
+        folder: A new folder, or one with a part, or other splits, of the same text.
+        corpus: The corpus.
+        vocabulary: Vocabulary of the text. Default: the one in the folder, else the words of the training split.
+        size: Optional integer, the maximum number of words, including `<unk>` and `<eos>`.
+        minimum_count: Optional integer. Words with fewer occurrences are left out.
+        processes: Number of processes.
+        report: Called with a name and the number of finished tokens. The name is `"counting"` while words are
+            counted, then the split.
+        characters: Number of characters of text per shard.
 
     Raises:
-        ValueError: If the folder holds text of another vocabulary, tokenization or content.
-        FileExistsError: If it holds something else.
-        OSError: If a file cannot be written; what is whole is kept.
+        ValueError: If the folder has text with another vocabulary, tokenization or content.
+        FileExistsError: If the folder has other files.
+        OSError: If a file cannot be written. Complete shards are kept.
 
     Example:
 
@@ -187,7 +188,7 @@ def prepare_text(
 def count_tokens(
     lines: Iterable[str], tokenization: str, processes: int, report: Callable[[int], None] = lambda tokens: None
 ) -> Counter[str]:
-    """How often each token occurs, several processes counting."""
+    """Counts the occurrences of each token, with several processes."""
     counts: Counter[str] = Counter()
     with open_pool(processes) as pool:
         for part in in_order(lambda piece: pool.submit(_count, piece, tokenization), pieces(lines), processes + 1):

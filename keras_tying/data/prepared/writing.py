@@ -1,4 +1,4 @@
-"""Text to shards, by several processes, from where an earlier attempt stood."""
+"""Writing shards of a text with several processes, and resuming."""
 
 import hashlib
 import signal
@@ -10,20 +10,20 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from keras_tying.data.prepared.index import INDEX, append, listed, write_whole
+from keras_tying.data.prepared.index import INDEX, append, read_index, write_complete
 from keras_tying.data.prepared.shards import Shard, write_shard
 
 T = TypeVar("T")
 R = TypeVar("R")
 Item = TypeVar("Item", bound=str | tuple[str, ...])
-"""A line, or lines that belong together."""
+"""A line, or a tuple of parallel lines."""
 
 CHARACTERS_OF_A_SHARD = 2**24
-"""Text of a shard; a process holds one at a time."""
+"""Number of characters of text per shard. Each process has one shard in memory."""
 
 
 class Encoded(NamedTuple):
-    """A piece of text as records."""
+    """An encoded piece of text: its records, counts of its content, and the number of records read together."""
 
     records: Iterable[bytes]
     totals: dict[str, int]
@@ -34,7 +34,7 @@ Encoder = Callable[[list], Encoded]
 
 
 def pieces(items: Iterable[Item], characters: int = CHARACTERS_OF_A_SHARD) -> Iterator[list[Item]]:
-    """Lines, or tuples of lines, in lists of about so many characters."""
+    """Splits lines, or tuples of lines, into lists of about `characters` characters."""
     piece: list[Item] = []
     size = 0
     for item in items:
@@ -55,95 +55,96 @@ def write_split(
     report: Callable[[dict[str, int]], None] = lambda totals: None,
     characters: int = CHARACTERS_OF_A_SHARD,
 ) -> None:
-    """Writes a split of a text into shards; what an earlier call has written is kept.
+    """Writes a split of a text into shards. Existing shards of the same text are kept.
 
     Args:
-        folder: Of the split.
-        items: Its lines, or tuples of lines.
-        encode: Makes records of some of them; goes to other processes.
-        processes: How many encode at a time.
-        report: Told the totals of each shard, in order.
-        characters: Text of a shard.
+        folder: Folder of the split.
+        items: Lines, or tuples of lines, of the split.
+        encode: Function from a list of items to records. It is sent to other processes.
+        processes: Number of processes.
+        report: Called with the totals of each shard, in order.
+        characters: Number of characters of text per shard.
 
     Raises:
-        ValueError: If the text is not the one that earlier shards were made of.
-        OSError: If a shard cannot be written; those before it are kept.
+        ValueError: If existing shards were made from another text.
+        OSError: If a shard cannot be written. The shards before it are kept.
     """
     folder.mkdir(exist_ok=True)
     index = folder / INDEX
-    known, complete = listed(index)
+    existing, complete = read_index(index)
 
-    def start(pool: Executor, number: int, piece: list) -> Future[Shard]:
-        if number < len(known):
-            shard = known[number]
+    def submit(pool: Executor, number: int, piece: list) -> Future[Shard]:
+        if number < len(existing):
+            shard = existing[number]
             if shard.origin != fingerprint(piece):
                 raise ValueError(
-                    f"{folder / shard.file} was made of another text than its part of what is given now. "
-                    "Prepare it in another folder, or remove this one."
+                    f"{folder / shard.file} was made from another text. "
+                    "Prepare the given text in another folder, or remove this folder."
                 )
             if (folder / shard.file).is_file():
-                return done(shard)
+                return completed(shard)
         return pool.submit(_write, folder, number, piece)
 
     shards: list[Shard] = []
     with open_pool(processes, _set_encoder, encode) as pool:
         try:
-            for shard in in_order(lambda task: start(pool, *task), enumerate(pieces(items, characters)), processes + 1):
-                if len(shards) >= len(known):
+            tasks = enumerate(pieces(items, characters))
+            for shard in in_order(lambda task: submit(pool, *task), tasks, ahead=processes + 1):
+                if len(shards) >= len(existing):
                     append(index, shard)
                 shards.append(shard)
                 report(shard.totals)
         except BrokenProcessPool:
-            raise OSError("A process was killed. The same command goes on after the last whole shard.") from None
-    if len(shards) < len(known):
-        raise ValueError(f"{folder} was made of more text than is given now. Prepare it in another folder.")
-    if not complete or shards != known:
-        write_whole(index, shards)
+            raise OSError("A process was killed. Run the command again to resume after the last shard.") from None
+    if len(shards) < len(existing):
+        raise ValueError(f"{folder} was made from more text than was given. Prepare the given text in another folder.")
+    if not complete or shards != existing:
+        write_complete(index, shards)
 
 
-def open_pool(processes: int, begin: Callable | None = None, *arguments: Any) -> Executor:
-    """Processes that work; if it is but one, this process.
+def open_pool(processes: int, initializer: Callable | None = None, *arguments: Any) -> Executor:
+    """A pool of processes, or one thread of this process if `processes` is 1.
 
     Args:
-        processes: How many.
-        begin: What each does first.
-        arguments: Of that.
+        processes: Number of processes.
+        initializer: Optional function that each process calls first.
+        arguments: Arguments of the initializer.
 
     Raises:
-        ValueError: If there is none.
+        ValueError: If `processes` is less than 1.
     """
     if processes < 1:
         raise ValueError(f"`processes` must be at least 1. Received: {processes}")
     if processes == 1:
-        return ThreadPoolExecutor(1, initializer=begin, initargs=arguments)
-    return ProcessPoolExecutor(processes, get_context("spawn"), _begin, (begin, arguments))
+        return ThreadPoolExecutor(1, initializer=initializer, initargs=arguments)
+    return ProcessPoolExecutor(processes, get_context("spawn"), _initialize, (initializer, arguments))
 
 
-def _begin(begin: Callable | None, arguments: tuple) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that gives out work
-    if begin is not None:
-        begin(*arguments)
+def _initialize(initializer: Callable | None, arguments: tuple) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the main process handles Ctrl-C
+    if initializer is not None:
+        initializer(*arguments)
 
 
-def in_order(start: Callable[[T], Future[R]], tasks: Iterable[T], ahead: int) -> Iterator[R]:
-    """Results of tasks, of which only so many are begun before they are asked for."""
-    waiting: deque[Future[R]] = deque()
+def in_order(submit: Callable[[T], Future[R]], tasks: Iterable[T], ahead: int) -> Iterator[R]:
+    """Results of tasks, in order. At most `ahead` tasks are submitted before their results are needed."""
+    pending: deque[Future[R]] = deque()
     for task in tasks:
-        waiting.append(start(task))
-        if len(waiting) > ahead:
-            yield waiting.popleft().result()
-    yield from (task.result() for task in waiting)
+        pending.append(submit(task))
+        if len(pending) > ahead:
+            yield pending.popleft().result()
+    yield from (task.result() for task in pending)
 
 
-def done(result: R) -> Future[R]:
-    """A task that nothing is left to do of."""
+def completed(result: R) -> Future[R]:
+    """A completed task."""
     task: Future[R] = Future()
     task.set_result(result)
     return task
 
 
 def fingerprint(piece: Sequence) -> str:
-    """SHA-256 of lines, or of tuples of lines."""
+    """SHA-256 of lines or of tuples of lines."""
     digest = hashlib.sha256()
     for item in piece:
         digest.update(f"{item if isinstance(item, str) else chr(9).join(item)}\n".encode())
@@ -154,7 +155,7 @@ _encoder: Encoder
 
 
 def _set_encoder(encode: Encoder) -> None:
-    """Gives a process its encoder once, not with every piece of text."""
+    """Sets the encoder of a process once, so that it is not sent with each piece of text."""
     global _encoder
     _encoder = encode
 
@@ -164,7 +165,7 @@ def _write(folder: Path, number: int, piece: list) -> Shard:
 
 
 def write_piece(folder: Path, number: int, piece: list, encode: Encoder) -> Shard:
-    """Writes a piece of text as the shard of that number."""
+    """Encodes a piece of text and writes it as a shard."""
     encoded = encode(piece)
     path = folder / f"{number:05d}.array_record"
     return write_shard(path, encoded.records, fingerprint(piece), encoded.totals, encoded.group)
