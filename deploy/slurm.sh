@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Trains on four machines of a Slurm cluster: sbatch deploy/slurm.sh --recipe ptb_large_tied --data-dir DIR --run DIR
-# A task that is stopped or lost ends the step; the job is then put back into the queue and goes on from the run's last
-# checkpoint.
+# If a task is stopped or lost, Slurm ends all tasks. The job is then requeued and continues from the last checkpoint of
+# the run.
 #SBATCH --job-name=keras-tying
 #SBATCH --nodes=4
 #SBATCH --ntasks-per-node=1
@@ -11,7 +11,7 @@
 set -uo pipefail
 srun --kill-on-bad-exit=1 python train/lm.py --strategy multiworker --restartable "$@"
 code=$?
-if [ "$code" -ne 0 ] && [ "$code" -ne 1 ] && [ "$code" -ne 2 ]; then # not diverged, not mistaken
+if [ "$code" -ne 0 ] && [ "$code" -ne 1 ] && [ "$code" -ne 2 ]; then # 1: the loss diverged, 2: wrong arguments
     scontrol requeue "$SLURM_JOB_ID"
 fi
 exit "$code"
