@@ -9,14 +9,14 @@ METRICS = ("train_perplexity", "validation_perplexity", "test_perplexity")
 ZOO_PAGE = Section(
     title="The zoo",
     text="""
-One recipe (TOML) and one card (Markdown) per result. Perplexities on the test split; the cards have the
-others. This page and the cards are made from the recipes by `make zoo`; a recipe's measured metrics are
-written by the command that ran it (`python train/lm.py --recipe NAME --record`).
+Each result has a recipe (TOML) and a card (Markdown). This table shows test perplexities; the cards also show training
+and validation perplexities. `python train/lm.py --recipe NAME --record` trains a recipe and writes the measured metrics
+into it. `make zoo` makes this page and the cards from the recipes.
 """,
 )
 STUDIES_TEXT = (
-    "Studies: [what embeddings learn](embeddings.md), [joint language models](nnjm.md), "
-    "[the augmented loss](augmentation.md)."
+    "Recipes of translators are in [translation.md](translation.md). Studies: [what embeddings learn](embeddings.md), "
+    "[joint language models](nnjm.md), [the augmented loss](augmentation.md)."
 )
 
 

@@ -1,0 +1,50 @@
+"""The Python code of the README runs; its commands, options and files exist."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from keras_tying.commands import main
+
+REPOSITORY = Path(__file__).parents[1]
+README = (REPOSITORY / "README.md").read_text(encoding="utf-8")
+BLOCKS = re.findall(r"^```python\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+COMMANDS = sorted(set(re.findall(r"^keras-tying (prepare \w+|\w+)", README, re.MULTILINE)))
+FILES = sorted({link or script for link, script in re.findall(r"\]\(([^)#:]+)\)|^python (\S+)", README, re.MULTILINE)})
+
+
+def options(text):
+    return set(re.findall(r"(?<![\w-])--\w[\w-]*", text))
+
+
+def test_blocks_commands_and_files_are_found():
+    assert len(BLOCKS) == 3
+    assert {"lm", "nmt", "word2vec", "nnjm", "cluster", "prepare text"} == set(COMMANDS)
+    assert {"train/compare.py", "docs/serving.md"} <= set(FILES)
+
+
+@pytest.mark.parametrize("block", BLOCKS, ids=lambda block: re.findall(r"kt\.\w+\.\w+", block)[0])
+def test_code_runs(block):
+    exec(compile(block, "README.md", "exec"), {})
+
+
+def test_parameter_counts_are_those_of_the_models():
+    names = {}
+    exec(BLOCKS[0], names)
+    untied = names["kt"].zoo.ptb_large(tied=False).count_params()
+    assert f"{names['model'].count_params():,}; with tied=False {untied:,}" in BLOCKS[0]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_options_exist(command, capsys):
+    lines = re.findall(rf"^keras-tying {command} (.*)", README, re.MULTILINE)
+    with pytest.raises(SystemExit) as end:
+        main([*command.split(), "--help"])
+    assert end.value.code == 0
+    assert set().union(*map(options, lines)) <= options(capsys.readouterr().out)
+
+
+@pytest.mark.parametrize("path", FILES)
+def test_files_exist(path):
+    assert (REPOSITORY / path).exists()
