@@ -43,7 +43,7 @@ def train_command(task_class: type[Task], argv: Sequence[str]) -> int:
 
 
 def make_parser(task_class: type[Task]) -> argparse.ArgumentParser:
-    """The parser of a training command. All commands share its arguments but those of the task."""
+    """The parser of a training command. All commands share its arguments, except those of the task."""
     parser = argparse.ArgumentParser(
         prog=task_class.script, description=task_class.usage, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -111,7 +111,7 @@ def _open_runs(
 ) -> list[tuple[Task, Run]]:
     """The runs that the command trains: existing ones, or new ones, which the chief makes."""
     if arguments.resume:
-        return [(open_task(task_class, run), run) for run in Run.find(arguments.resume)]
+        return [(open_task(task_class, run), run) for run in _find_runs(task_class, arguments.resume)]
     folders = run_folders(arguments)
 
     def make_or_open() -> list[tuple[Task, Run]]:
@@ -226,8 +226,14 @@ def reproducing_command(
     return " ".join(words) + (" --data-dir DIR" if arguments.data_dir else "")
 
 
+def _find_runs(task_class: type[Task], folder: Path) -> list[Run]:
+    """The run that a folder is, or the runs of this task in it."""
+    runs = Run.find(folder)
+    return [run for run in runs if run.settings().recipe.task == task_class.name] or runs
+
+
 def _evaluate(task_class: type[Task], arguments: argparse.Namespace) -> int:
-    for run in Run.find(arguments.evaluate):
+    for run in _find_runs(task_class, arguments.evaluate):
         task = open_task(task_class, run)
         keras.utils.set_random_seed(task.settings.seed)
         model = run.load_model()

@@ -11,7 +11,7 @@ A word that occurs several times in a batch receives the sum.
 import keras
 import tensorflow as tf
 
-from keras_tying.models import skip_gram as portable
+from keras_tying.backend.tensorflow.replicated import ReplicatedModel
 
 
 def can_update_rows(model: keras.Model) -> bool:
@@ -30,7 +30,7 @@ def can_update_rows(model: keras.Model) -> bool:
 def train_step(model, data):
     """A step of training on a batch: of plain SGD, by rows; of other optimizers, the step of Keras."""
     if not can_update_rows(model):
-        return portable.ReplicatedModel.train_step(model, data)
+        return ReplicatedModel.train_step(model, data)
     inputs, _, _ = keras.utils.unpack_x_y_sample_weight(data)
     words, met, weights = model.targets(inputs)  # [R, O], [R, S, O], [R, S, O]
     input_matrix = model.embedding.embeddings.value

@@ -96,10 +96,6 @@ class Shards:
         except (RuntimeError, IndexError) as error:
             raise self._damaged(shard, str(error)) from None
 
-    def read_all(self, shard: int) -> list[bytes]:
-        """Reads all records of a shard; raises as `read` does."""
-        return self.read(shard, range(self.shards[shard].records))
-
     def damaged(self) -> list[Path]:
         """Files whose SHA-256 differs from the index. All files are read."""
         return [path for path, shard in self._paths() if _sha256(path) != shard.sha256]
