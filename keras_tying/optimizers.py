@@ -23,19 +23,19 @@ def descend(variable, gradient, rate):
 class ClippedSGD(keras.optimizers.SGD):
     """SGD without momentum whose gradient is scaled to a global norm of at most `clip_norm`.
 
-    Unlike `keras.optimizers.SGD(global_clipnorm=...)` it keeps the norm of the last gradient before clipping, in the
-    variable `gradient_norm`, and scales the learning rate instead of every gradient.
+    Unlike `keras.optimizers.SGD(global_clipnorm=...)` it scales the learning rate instead of every gradient, and keeps
+    the last norm before clipping in the variable `gradient_norm`.
 
     Args:
         learning_rate: Float. Defaults to 1.0.
         clip_norm: Positive float, the largest global norm of an update divided by the learning rate.
-        decoupled_weight_decay: Float in [0, 1): after each update all parameters are multiplied by one minus it,
-            whatever the learning rate (Gal and Ghahramani). The `weight_decay` of Keras multiplies by the learning
-            rate as well. Defaults to 0.
-        **kwargs: Further arguments of `keras.optimizers.SGD`, momentum excepted.
+        decoupled_weight_decay: Float in [0, 1). After each update all parameters are multiplied by
+            `1 - decoupled_weight_decay`, independently of the learning rate (Gal and Ghahramani). The `weight_decay`
+            of Keras is multiplied by the learning rate as well. Defaults to 0.
+        **kwargs: Further arguments of `keras.optimizers.SGD`, except `momentum` and `nesterov`.
 
     Raises:
-        ValueError: If `clip_norm` is not positive, `decoupled_weight_decay` is outside [0, 1), or there is momentum.
+        ValueError: If `clip_norm` is not positive, `decoupled_weight_decay` is outside [0, 1), or momentum is set.
 
     References:
         Pascanu, Mikolov and Bengio, On the Difficulty of Training Recurrent Neural Networks. Gal and
@@ -54,7 +54,7 @@ class ClippedSGD(keras.optimizers.SGD):
         super().__init__(learning_rate=learning_rate, name=name, **kwargs)
         self.clip_norm = clip_norm
         self.decoupled_weight_decay = decoupled_weight_decay
-        self._cut = 1.0
+        self._clip_factor = 1.0
 
     def build(self, variables):
         if self.built:
@@ -68,14 +68,14 @@ class ClippedSGD(keras.optimizers.SGD):
         grads = list(grads)
         norm = ops.sqrt(sum(squared_norm(gradient) for gradient in grads if gradient is not None))
         self.gradient_norm.assign(norm)
-        self._cut = self.clip_norm / ops.maximum(norm, self.clip_norm)
+        self._clip_factor = self.clip_norm / ops.maximum(norm, self.clip_norm)
         super().apply(grads, trainable_variables)
         if self.decoupled_weight_decay:
             for variable in variables_of(self):
                 variable.assign(variable * (1 - self.decoupled_weight_decay))
 
     def update_step(self, gradient, variable, learning_rate):
-        descend(variable, gradient, ops.cast(learning_rate, "float32") * self._cut)
+        descend(variable, gradient, ops.cast(learning_rate, "float32") * self._clip_factor)
 
     def get_config(self):
         config = super().get_config()

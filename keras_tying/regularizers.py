@@ -1,4 +1,4 @@
-"""The penalty on the projection that stands before a tied output embedding."""
+"""Penalty on the projection before the output embedding."""
 
 import keras
 from keras import ops
@@ -8,18 +8,18 @@ from keras import ops
 class ProjectionRegularizer(keras.regularizers.Regularizer):
     """Penalty on the projection matrix `P` of `h3 = V P h2`.
 
-    The paper writes the term as `lambda * ||P||_2` with `lambda = 0.15`; the code its authors released
-    computes `(1 / 6.5) * (1/2 * sum(P^2)) / batch_size`, beside a negative log-likelihood that is
-    summed over the steps of a window and averaged over the rows of the batch. `1 / 6.5 = 0.154` is that
-    lambda. Both readings are here:
+    The paper has the term `lambda * ||P||_2` with `lambda = 0.15`. The code released by its authors
+    computes `(1 / 6.5) * (1/2 * sum(P^2)) / batch_size`, where `1 / 6.5 = 0.154` is lambda, and adds it to a
+    negative log-likelihood that is summed over the steps of a window and averaged over the rows of the batch.
+    Both versions are available:
 
     - `norm="half_squared"` (default): `scale * sum(P^2) / 2 / batch_size`, the released code.
-    - `norm="frobenius"`: `scale * sqrt(sum(P^2))`, the text; `batch_size` does not enter.
+    - `norm="frobenius"`: `scale * sqrt(sum(P^2))`, the paper; `batch_size` is not used.
 
     Args:
         scale: Float, lambda, at least 0. Defaults to 0.15.
         norm: `"half_squared"` or `"frobenius"`.
-        batch_size: Positive integer, the rows of a training batch, which the released code divides by.
+        batch_size: Positive integer, the training batch size, by which the released code divides.
 
     Raises:
         ValueError: If an argument is outside its range.

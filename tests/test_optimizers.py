@@ -7,7 +7,7 @@ from keras_tying.optimizers import ClippedSGD
 
 
 @pytest.mark.parametrize("clip_norm", [1.0, 100.0])
-def test_update_is_the_gradient_cut_to_its_global_norm(rng, clip_norm):
+def test_update_is_the_gradient_clipped_by_its_global_norm(rng, clip_norm):
     values = [rng.normal(size=(5, 3)).astype("float32"), rng.normal(size=4).astype("float32")]
     gradients = [rng.normal(size=value.shape).astype("float32") for value in values]
     variables = [keras.Variable(value) for value in values]
@@ -22,7 +22,7 @@ def test_update_is_the_gradient_cut_to_its_global_norm(rng, clip_norm):
 @pytest.mark.parametrize(
     "arguments", [{"clip_norm": 0}, {"decoupled_weight_decay": 1.0}, {"momentum": 0.9}, {"nesterov": True}]
 )
-def test_settings_it_cannot_honour_are_refused(arguments):
+def test_unsupported_arguments_raise(arguments):
     with pytest.raises(ValueError, match="Received"):
         ClippedSGD(**arguments)
 
@@ -33,7 +33,7 @@ def test_decoupled_weight_decay_multiplies_parameters_after_the_update():
     np.testing.assert_allclose(variable, [0.75 * 1.5, 0.75 * -4.5])
 
 
-def test_rows_that_occur_twice_are_measured_and_applied_like_a_dense_gradient():
+def test_sparse_gradient_with_repeated_rows_equals_the_dense_gradient():
     rows, places = np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]], "float32"), [2, 0, 2]
     dense = np.zeros((4, 2), "float32")
     np.add.at(dense, places, rows)

@@ -24,6 +24,6 @@ def test_frobenius_norm_is_not_squared(rng):
         ({"batch_size": 0}, "batch_size=0"),
     ],
 )
-def test_arguments_out_of_range_are_named(arguments, message):
+def test_arguments_out_of_range_raise(arguments, message):
     with pytest.raises(ValueError, match=f"Received: {message}"):
         ProjectionRegularizer(**arguments)

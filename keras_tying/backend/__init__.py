@@ -1,12 +1,12 @@
-"""The Keras backend that runs, and the dispatch to functions written for it.
+"""The current Keras backend, and dispatch to functions written for it.
 
-A portable function uses `keras.ops` alone. Where a backend gains from code of its own, a function of the same name
-stands in `keras_tying/backend/NAME/MODULE.py`, `MODULE` being the last part of the name of the portable function's
-module: `gru_sequence` of `layers/gru.py` has its TensorFlow version in `backend/tensorflow/gru.py`. The portable
-function is decorated with `dispatch`, which returns the one to use. A version that needs other parts of the portable
-module imports the module, not names of it: the portable module is not complete when its versions are looked for.
+A portable function uses only `keras.ops`. Its version for a backend is a function of the same name in
+`keras_tying/backend/NAME/MODULE.py`, where `MODULE` is the last part of the name of the portable module: `gru_sequence`
+of `layers/gru.py` has its TensorFlow version in `backend/tensorflow/gru.py`. The decorator `dispatch` of the portable
+function returns the function to use. A version that needs other names of the portable module imports the module, not
+the names, because `dispatch` runs before the portable module is complete.
 
-No other module of the library asks which backend runs.
+No other module of the library reads the name of the backend.
 """
 
 from collections.abc import Callable
@@ -25,17 +25,17 @@ HAS_STRATEGIES = NAME == "tensorflow"
 """Whether a `tf.distribute.Strategy` can run several replicas of a model."""
 
 WRITES_SAVED_MODELS = NAME == "tensorflow"
-"""Whether models are exported as a SavedModel."""
+"""Whether models can be exported as a SavedModel."""
 
 ANY_SHAPE = NAME == "tensorflow"
-"""Whether one compiled function takes batches of any shape; other backends compile a function for each shape."""
+"""Whether one compiled function takes batches of any shape. Other backends compile one function per shape."""
 
 COMPILES_STEPS = NAME != "torch"
 """Whether several training steps are compiled into one call."""
 
 
 class Replacement(NamedTuple):
-    """A portable function or class and the one of the same name that stands in for it on this backend."""
+    """A portable function or class and its version for this backend."""
 
     portable: Any
     fast: Any
@@ -45,14 +45,13 @@ _replacements: dict[str, Replacement] = {}
 
 
 def dispatch(portable: T) -> T:
-    """Decorator of a portable function or class that returns the version of the running backend.
+    """Decorator of a portable function or class that returns its version for the current backend.
 
     Args:
-        portable: A function or class. Its name and the last part of its module's name say where versions for a backend
-            are looked for.
+        portable: A function or class.
 
     Returns:
-        The object of that name in `keras_tying.backend.NAME.MODULE`, or `portable` where there is none.
+        The object of the same name in `keras_tying.backend.NAME.MODULE`, or `portable` if there is none.
     """
     module = _module_of_backend(portable.__module__.rpartition(".")[2])
     fast = getattr(module, portable.__name__, None)
@@ -63,7 +62,7 @@ def dispatch(portable: T) -> T:
 
 
 def replacements() -> dict[str, Replacement]:
-    """The portable functions that are replaced on this backend, by their full names."""
+    """The replaced functions of this backend, by the full names of the portable functions."""
     return dict(_replacements)
 
 

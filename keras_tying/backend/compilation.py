@@ -5,13 +5,13 @@ from keras_tying.backend import dispatch
 
 @dispatch
 def compile_function(model, function):
-    """Compiles `function`, which calls `model` and changes at most its seeds and states.
+    """Compiles a function that calls a model.
 
     Args:
-        model: The model whose variables `function` reads. Changes of its non-trainable variables are kept.
+        model: The model whose variables `function` reads. `function` may change its non-trainable variables.
         function: Takes and returns structures of tensors.
 
     Returns:
-        A function with the arguments and results of `function`. It is compiled anew for each new shape of arguments.
+        A function with the arguments and results of `function`. It is compiled again for each new shape of arguments.
     """
     return function

@@ -1,7 +1,7 @@
-"""What the library uses of Keras beyond its public interface.
+"""The private names of Keras that the library uses.
 
-Everything here reads or overrides a name that Keras does not document, for want of a public one. Nothing else in the
-library does. `tests/backend/test_keras_internals.py` fails where a new version of Keras has changed one of these names.
+This module reads or overrides names that Keras does not document, because there are no public ones. No other module of
+the library does so. `tests/backend/test_keras_internals.py` fails if a new version of Keras changes one of these names.
 """
 
 from typing import Any
@@ -10,35 +10,36 @@ import keras
 
 
 def set_mask(tensor, mask):
-    """Says which steps of a layer's output count.
+    """Sets the mask of a tensor.
 
-    `Tensor._keras_mask`: a layer announces masks by `compute_mask`, which is not told whether `TiedEmbedding` was
-    called in reverse, and float inputs may be ids as well as hidden states.
+    `Tensor._keras_mask`: the public `compute_mask` does not receive the argument `reverse` of `TiedEmbedding`, and
+    float inputs can be ids as well as hidden states.
     """
     tensor._keras_mask = mask
 
 
 def compiled_metrics(model):
-    """The metrics that `compile` was given, as one metric, or `None`.
+    """The metrics that were passed to `compile`, as one metric, or `None`.
 
-    `Model._compile_metrics`: `Model.metrics` has those of layers as well.
+    `Model._compile_metrics`: the public `Model.metrics` contains the metrics of layers as well.
     """
     return model._compile_metrics
 
 
 def variables_of(optimizer):
-    """The variables a built optimizer trains.
+    """The model variables that a built optimizer trains.
 
-    `Optimizer._trainable_variables`: `Optimizer.variables` are its own, and `apply` may be called without variables.
+    `Optimizer._trainable_variables`: the public `Optimizer.variables` are the optimizer's state, and `apply` can be
+    called without variables.
     """
     return optimizer._trainable_variables
 
 
 def replace_seed_generator(layer, kind):
-    """Makes a layer of Keras draw from a seed generator of another class, with the state of the one it has.
+    """Replaces the seed generator of a Keras layer by one of another class with the same state.
 
-    `Layer._tracker`: a layer counts the variables of every seed generator it was ever given, and a built layer takes no
-    new one. `SeedGenerator`: all it knows is in its attributes.
+    `Layer._tracker`: a layer tracks the variables of every seed generator it was given, and a built layer accepts no
+    new one. `SeedGenerator`: its whole state is in its attributes.
 
     Args:
         layer: A layer with a `seed_generator`.
@@ -56,10 +57,10 @@ def replace_seed_generator(layer, kind):
 
 
 class LSTMLoop(keras.layers.LSTM):
-    """The LSTM layer of Keras with a loop that a subclass may replace, and dropout masks drawn in training only.
+    """The LSTM layer of Keras with a replaceable loop, and dropout masks drawn only in training.
 
-    `LSTM.inner_loop` and `RNN._maybe_config_dropout_masks`: what `call` does around the loop (states, casts, masks,
-    what is returned) is not to be written again.
+    `LSTM.inner_loop` and `RNN._maybe_config_dropout_masks`: `call` of Keras handles states, casts, masks and outputs
+    around the loop.
     """
 
     def run_loop(self, sequences, initial_state, mask, training):
@@ -70,20 +71,20 @@ class LSTMLoop(keras.layers.LSTM):
         return self.run_loop(sequences, initial_state, mask, training)
 
     def _maybe_config_dropout_masks(self, *_):
-        """Draws nothing, where Keras draws masks for inference too: `run_loop` knows whether it trains."""
+        """Draws no masks: Keras draws them for inference as well. `run_loop` has the argument `training`."""
 
 
 class QuantizableEmbedding(keras.layers.ReversibleEmbedding):
-    """The reversible embedding of Keras whose quantized logits a subclass finishes, as those in full precision.
+    """The reversible embedding of Keras, in which `finish` also applies to quantized logits.
 
-    `ReversibleEmbedding._int8_call`, `_int4_call`: Keras caps logits there, before a bias could be added.
+    `ReversibleEmbedding._int8_call`, `_int4_call`: Keras applies the soft cap there, before a bias can be added.
     `Layer._not_implemented_error`: the error that other layers raise.
     """
 
     logit_soft_cap: float | None
 
     def finish(self, logits):
-        """Logits as the layer returns them, from the products with the matrix."""
+        """Logits from the products with the matrix."""
         raise NotImplementedError
 
     def quantized_product(self, inputs):
@@ -103,7 +104,7 @@ class QuantizableEmbedding(keras.layers.ReversibleEmbedding):
         return self.finish(self.quantized_product(inputs)) if reverse else super()._int4_call(inputs)
 
     def check_quantizable(self, kind):
-        """Raises NotImplementedError for subclasses of `kind`, which may compute something else."""
+        """Raises NotImplementedError for subclasses of `kind`, which may override the computation."""
         if type(self) is not kind:
             raise self._not_implemented_error(self.quantize)
 
@@ -111,16 +112,19 @@ class QuantizableEmbedding(keras.layers.ReversibleEmbedding):
 class BuiltModel(keras.Model):
     """A model that builds itself before `fit`, for training on several replicas.
 
-    `TensorFlowTrainer._maybe_symbolic_build`: `fit` averages the replicas' first batches there, which fails on several
-    machines, and which loses them where batches are read but once. `Trainer._symbolic_build` builds compiled metrics.
+    `TensorFlowTrainer._maybe_symbolic_build`: there `fit` averages the first batches of the replicas, which fails on
+    several machines, and loses these batches of an iterator. `Trainer._symbolic_build` builds compiled metrics.
     """
 
     def build_for_fit(self, first_batch):
-        """Builds what `fit` needs; `first_batch()` reads a batch of one replica. `False` leaves it to Keras."""
+        """Builds the model for `fit`, or returns `False` to let Keras do it.
+
+        `first_batch()` reads a batch of one replica.
+        """
         return False
 
     def build_metrics(self, batch):
-        """Builds the metrics that `compile` was given from a batch."""
+        """Builds the metrics that were passed to `compile` from a batch."""
         self._symbolic_build(data_batch=batch)
 
     def _maybe_symbolic_build(self, iterator=None, data_batch=None):
@@ -131,23 +135,23 @@ class BuiltModel(keras.Model):
             super()._maybe_symbolic_build(iterator, data_batch)
 
     def first_of_replicas(self, batches):
-        """The first batch of an iterator, as one replica sees it."""
+        """The first batch of an iterator, for one replica."""
         raise NotImplementedError
 
 
-# Optimizers. Keras clips the gradient of each replica and adds up the clipped ones. To clip the sum, gradients are
-# added up before `apply`, and `TFOptimizer._all_reduce_sum_gradients` must not add them up again: no argument says so.
+# Keras clips the gradient of each replica and sums the clipped gradients. To clip the sum, `summing_optimizer` sums the
+# gradients before `apply` and overrides `TFOptimizer._all_reduce_sum_gradients`, so that they are not summed again.
 
 
 class _GivenSums:
-    """Of an optimizer whose gradients are summed over replicas already."""
+    """Mixin for an optimizer whose gradients are already summed over replicas."""
 
     def _all_reduce_sum_gradients(self, grads_and_vars):
         return list(grads_and_vars)
 
 
 class _SumsGradients:
-    """Of an optimizer that adds up gradients over replicas before all else."""
+    """Mixin for an optimizer that sums gradients over replicas before `apply`."""
 
     sum_gradients: Any
 
@@ -156,21 +160,21 @@ class _SumsGradients:
 
 
 def summing_optimizer(optimizer, sum_gradients):
-    """A copy of an optimizer that adds up gradients over replicas before it measures, clips or checks them.
+    """A copy of an optimizer that sums gradients over replicas before it clips or checks them.
 
     Args:
-        optimizer: An optimizer that has not trained yet, or one that this function returned.
-        sum_gradients: Takes a list of gradients, of which some may be `None`, and returns their sums over replicas.
+        optimizer: An optimizer that has not trained yet, or a result of this function.
+        sum_gradients: Takes a list of gradients, in which items can be `None`, and returns their sums over replicas.
 
     Raises:
-        ValueError: If the optimizer has variables of its own already, which the copy would not have.
+        ValueError: If the optimizer is built: the copy would not have its variables.
     """
     if isinstance(optimizer, _SumsGradients):
         return optimizer
     if optimizer.built:
         raise ValueError(
-            "Several replicas train with a copy of the optimizer, `model.optimizer`. Compile with an optimizer that "
-            f"has not trained yet, or with `model.optimizer`. Received: a built {type(optimizer).__name__}"
+            "With several replicas the model trains with a copy of the optimizer. Compile with an optimizer that has "
+            f"not trained yet, or with `model.optimizer`. Received: a built {type(optimizer).__name__}"
         )
     added = {"sum_gradients": staticmethod(sum_gradients)}
     if isinstance(optimizer, keras.optimizers.LossScaleOptimizer):
@@ -182,7 +186,7 @@ def summing_optimizer(optimizer, sum_gradients):
 
 
 def plain_optimizer(optimizer):
-    """A copy of the optimizer that `summing_optimizer` was given, without its variables."""
+    """A copy, without variables, of the optimizer that was passed to `summing_optimizer`."""
     if isinstance(optimizer, keras.optimizers.LossScaleOptimizer):
         inner = plain_optimizer(optimizer.inner_optimizer)
         return _loss_scale(optimizer, inner, keras.optimizers.LossScaleOptimizer)

@@ -1,7 +1,7 @@
-"""What a training step knows of the other replicas of the model; see docs/distributed.md.
+"""Functions for the replicas of a model, see docs/distributed.md.
 
-Each replica has some rows of a batch. Losses divide by the rows or tokens of all replicas, so that the gradients of
-the replicas add up to the gradient of the whole batch.
+Each replica has some rows of a batch. Losses are divided by the number of rows or tokens of all replicas, so that the
+sum of the gradients of all replicas is the gradient of the whole batch.
 """
 
 from contextlib import nullcontext
@@ -13,69 +13,72 @@ from keras_tying.backend import dispatch
 
 @dispatch
 def scope_of(model):
-    """The context in which variables and the optimizer of `model` are made."""
+    """The context in which the variables and the optimizer of `model` are created."""
     return nullcontext()
 
 
 @dispatch
 def replicas_of(model):
-    """How many replicas of `model` there are."""
+    """Number of replicas of `model`."""
     return 1
 
 
 @dispatch
 def is_chief(model):
-    """Whether this process is the one of all workers that writes files and prints."""
+    """Whether this process is the worker that writes files and prints."""
     return True
 
 
 @dispatch
 def sum_over_workers(model, numbers):
-    """Numbers of this process, each added up over all workers; all of them must call it."""
+    """The sum over all workers of each of `numbers`. All workers must call this function."""
     return numbers
 
 
 @dispatch
 def replicas_in_step():
-    """How many replicas take the step together that is being computed."""
+    """Number of replicas that compute the current step."""
     return 1
 
 
 @dispatch
 def sum_over_replicas(values):
-    """A list of tensors of this replica, each added up over all replicas."""
+    """The sum over all replicas of each tensor in a list."""
     return values
 
 
 @dispatch
 def part_of(model, batch_size):
-    """How many rows of a batch each replica of `model` has."""
+    """Number of rows of a batch for each replica of `model`."""
     return batch_size
 
 
 @dispatch
 def rows_of_all(model, variable):
-    """A variable of which every replica has its own rows, as one array with the rows of all."""
+    """The rows of all replicas, as one array, of a variable of which every replica has its own rows."""
     return ops.convert_to_numpy(variable)
 
 
 @dispatch
 def set_rows_of_all(model, rows):
-    """Gives every replica its rows: `rows` has pairs of a variable and an array with the rows of all."""
+    """Sets variables of which every replica has its own rows.
+
+    `rows` has pairs of a variable and an array with the rows of all replicas.
+    """
     for variable, values in rows:
         variable.assign(values)
 
 
 def of_chief(model, number):
-    """The chief's number, on all workers: what they decide by it, they decide alike."""
+    """The number of the chief, on all workers, so that all workers make the same decision."""
     return sum_over_workers(model, [number if is_chief(model) else 0.0])[0]
 
 
 def has_own_rows(variable):
-    """Whether every replica has its own rows of a variable, as of a carried state."""
+    """Whether every replica has its own rows of a variable, for example of a carried state."""
     return variable.synchronization == "on_read" and variable.aggregation == "only_first_replica"
 
 
 def rows_of_batch(array):
-    """Rows of the whole batch of which `array` has this replica's, a float32 scalar."""
+    """Number of rows of the batch over all replicas, a float32 scalar. `array` has the rows of this replica."""
     return ops.cast(ops.shape(array)[0], "float32") * replicas_in_step()

@@ -1,4 +1,4 @@
-"""Seed generators of layers that may have several replicas."""
+"""Seed generators with different seeds on each replica."""
 
 import keras
 
@@ -7,7 +7,7 @@ from keras_tying.backend import dispatch
 
 @dispatch
 class ReplicaSeedGenerator(keras.random.SeedGenerator):
-    """A seed generator that gives each replica of a model seeds of its own; here there is one replica.
+    """A seed generator with different seeds on each replica of a model, so that dropout masks differ.
 
-    Each replica drops out different units then, as one replica would for the rows of all.
+    This portable class is for one replica.
     """

@@ -1,8 +1,8 @@
-"""Variables of a model while `fit` runs."""
+"""Variables of a model during `fit`."""
 
 from keras_tying.backend import dispatch
 
 
 @dispatch
 def write_back(model):
-    """Writes the values that `fit` holds to the variables of `model`, on backends where the two differ."""
+    """Writes the current values of `fit` to the variables of `model`, on backends where `fit` trains copies."""

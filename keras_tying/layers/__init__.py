@@ -1,4 +1,4 @@
-"""Layers: the tied embedding, and what stands around it in the models."""
+"""Layers: tied embedding, recurrent layers, attention and dropout."""
 
 from keras_tying.layers.additive_attention import AdditiveAttention
 from keras_tying.layers.carried_state import CarriedState

@@ -1,15 +1,15 @@
-"""Attention by a small network that compares a query with each annotation."""
+"""Additive attention."""
 
 import keras
 from keras import ops
 
 EXCLUDED = -1e4
-"""Below every score, in every floating-point type."""
+"""Score of masked annotations: lower than any other score, and finite in float16."""
 
 
 @keras.saving.register_keras_serializable("keras_tying")
 class AdditiveAttention(keras.layers.Layer):
-    """Mean of annotations, weighted by how well each answers a query.
+    """Weighted mean of annotations. A small network computes the weights from a query and each annotation.
 
     With query `s` and annotations `h_j`, `j` the source position::
 
@@ -27,7 +27,7 @@ class AdditiveAttention(keras.layers.Layer):
         query: Floats `[B, Q]`, or `[B, N, Q]` for `N` queries of each sentence.
         annotations: Floats `[B, S, C]`.
         mask: Optional booleans `[B, S]`: annotations that are `False` get no weight.
-        keys: Optional, what `keys(annotations)` gave.
+        keys: Optional output of `keys(annotations)`.
 
     Output shape:
         Contexts `[B, C]` or `[B, N, C]`, and weights `[B, S]` or `[B, N, S]`. A sentence without
@@ -60,7 +60,7 @@ class AdditiveAttention(keras.layers.Layer):
         self.score_vector = self.add_weight((self.units, 1), "glorot_uniform", name="score_vector")
 
     def keys(self, annotations):
-        """What annotations bring to each comparison, `[B, S, A]`."""
+        """The annotations' part of the network, `h_j K + b`, `[B, S, A]`."""
         kernel, bias = (ops.cast(weight, annotations.dtype) for weight in (self.key_kernel, self.bias))
         return ops.matmul(annotations, kernel) + bias
 
@@ -72,7 +72,7 @@ class AdditiveAttention(keras.layers.Layer):
         return ops.squeeze(ops.matmul(ops.expand_dims(weights, 1), annotations), 1), weights
 
     def compute_mask(self, *_, **__):
-        """None: a context is there whichever annotations count."""
+        """None: contexts are not masked."""
 
     def compute_output_shape(self, query_shape, annotations_shape, **_):
         lead = tuple(query_shape[:-1])
@@ -86,9 +86,9 @@ def attention_weights(query, keys, mask, query_kernel, score_vector):
     """Weights `[B, S]` or `[B, N, S]` of annotations for a `query` `[B, Q]` or `[B, N, Q]`.
 
     Args:
-        query: One or `N` queries a sentence.
-        keys: What the annotations bring to the comparison, `[B, S, A]`.
-        mask: Which annotations count, booleans `[B, S]`, or `None`.
+        query: One or `N` queries per sentence.
+        keys: Output of `AdditiveAttention.keys`, `[B, S, A]`.
+        mask: Booleans `[B, S]`, or `None`. Annotations that are `False` get no weight.
         query_kernel: `[Q, A]`.
         score_vector: `[A, 1]`.
     """
@@ -99,7 +99,7 @@ def attention_weights(query, keys, mask, query_kernel, score_vector):
 
 
 def masked_softmax(scores, mask=None):
-    """Softmax over the last axis among places whose mask is `True`; all zero where none is."""
+    """Softmax over the positions of the last axis whose mask is `True`. Without such positions the result is 0."""
     if mask is None:
         return ops.softmax(scores, axis=-1)
     live = ops.cast(mask, scores.dtype)

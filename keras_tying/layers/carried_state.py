@@ -1,4 +1,4 @@
-"""Recurrent state that outlives a batch."""
+"""Recurrent state carried from one batch to the next."""
 
 import keras
 from keras import ops
@@ -6,12 +6,12 @@ from keras import ops
 
 @keras.saving.register_keras_serializable("keras_tying")
 class CarriedState(keras.layers.Layer):
-    """Variables that hold a recurrent stack's state from one window of a text to the next.
+    """Variables that carry the states of recurrent layers from one window of a text to the next.
 
-    They belong to a run and its batch size, not to the model: a saved model does not hold them.
+    Their shape depends on the batch size, so a saved model does not contain them.
 
     Args:
-        widths: Sizes of the states, one integer a state.
+        widths: List of integers, the size of each state.
         **kwargs: Base layer arguments, such as `name`.
 
     Example:
@@ -30,13 +30,13 @@ class CarriedState(keras.layers.Layer):
         self._states = []
 
     def allocate(self, batch_size):
-        """Makes zero states for `batch_size` rows; does nothing when they are there already."""
+        """Creates zero states for `batch_size` rows, unless they exist."""
         if batch_size == self.batch_size:
             return
         if self.batch_size is not None:
             raise ValueError(
-                f"The state is allocated for {self.batch_size} rows and compiled functions refer to it. "
-                f"Load the model anew to train with another batch size. Received: batch_size={batch_size}"
+                f"The state is allocated for {self.batch_size} rows, and compiled functions use it. "
+                f"Load the model again to train with another batch size. Received: batch_size={batch_size}"
             )
         self._states = [
             keras.Variable(
@@ -44,7 +44,7 @@ class CarriedState(keras.layers.Layer):
                 (batch_size, width),
                 self.variable_dtype,
                 trainable=False,
-                synchronization="on_read",  # every replica has rows of its own
+                synchronization="on_read",  # each replica has its own rows
                 aggregation="only_first_replica",
                 name=f"state_{i}",
             )
@@ -54,16 +54,16 @@ class CarriedState(keras.layers.Layer):
 
     @property
     def values(self):
-        """The states as they are now: copies, which later updates leave alone."""
+        """Copies of the current states."""
         return [ops.copy(variable) for variable in self._states]
 
     @property
     def weights(self):
-        """None: the state is no parameter of a model, though it is among its variables."""
+        """Empty: a model lists the states among its variables, not among its weights."""
         return []
 
     def update(self, values):
-        """Sets the states; no gradient reaches back through them."""
+        """Sets the states. No gradient flows through them."""
         for variable, value in zip(self._states, values, strict=True):
             variable.assign(ops.stop_gradient(value))
 
@@ -73,10 +73,10 @@ class CarriedState(keras.layers.Layer):
             variable.assign(ops.zeros(variable.shape, variable.dtype))
 
     def save_own_variables(self, store):
-        """Keeps nothing: the state is the run's."""
+        """Saves nothing."""
 
     def load_own_variables(self, store):
-        """Finds nothing to load."""
+        """Loads nothing."""
 
     def get_config(self):
         return {**super().get_config(), "widths": self.widths}

@@ -1,4 +1,4 @@
-"""The decoder of attention-based translation: two recurrent steps with attention between them."""
+"""Conditional GRU: the decoder of attention-based translation."""
 
 from typing import Any, NamedTuple
 
@@ -11,13 +11,13 @@ from keras_tying.layers.gru import OrthogonalGates, gru_step
 
 
 class Memory(NamedTuple):
-    """What the decoder needs of source sentences at every step, computed once.
+    """Source sentences as the decoder uses them, computed once for all steps.
 
     Attributes:
         annotations: `[B, S, C]`.
-        keys: What they bring to the attention's comparisons, `[B, S, A]`.
-        projected: What they bring to the gates of the second step, `[B, S, 3H]`.
-        mask: Which of them are words, booleans `[B, S]`.
+        keys: Their part of the attention network, `[B, S, A]`.
+        projected: Their part of the gates of the second step, `[B, S, 3H]`.
+        mask: Booleans `[B, S]`, `False` for padding.
     """
 
     annotations: Any
@@ -27,7 +27,7 @@ class Memory(NamedTuple):
 
 
 class RecurrentWeights(NamedTuple):
-    """The matrices of the recurrence: of the first step, the attention and the second step."""
+    """Weights of the recurrence: first step, attention and second step."""
 
     recurrent_kernel: Any
     query_kernel: Any
@@ -38,17 +38,17 @@ class RecurrentWeights(NamedTuple):
 
 @keras.saving.register_keras_serializable("keras_tying")
 class ConditionalGRU(keras.layers.Layer):
-    """Conditional GRU: a step on the word before, attention, and a step on what was attended to.
+    """Conditional GRU: a GRU step on the previous word, attention, and a GRU step on the context.
 
-    With the previous target word's vector `y` and the state `s` before::
+    With the vector `y` of the previous target word and the previous state `s`::
 
         m = GRU_1(y, s)
         c, a = attention(m, annotations)
         s' = GRU_2(c, m)
 
-    Both steps are those of `GRU`; the bias of the second stands with its recurrent product. The
-    products with `y` are one for all steps; the annotations meet the kernels of attention and second
-    step once a sentence, and the weights `a` mix the results.
+    Both steps follow the equations of `GRU`. The bias of the second step is added to its recurrent product.
+    The products with `y` are computed for all steps at once. The annotations are multiplied with the kernels
+    of the attention and of the second step once per sentence.
 
     Args:
         units: Integer `H`.
@@ -57,8 +57,8 @@ class ConditionalGRU(keras.layers.Layer):
 
     Call arguments:
         inputs: Vectors of the previous target words, `[B, T, E]`.
-        memory: What `memory(annotations, mask)` gave.
-        state: The state before the first step, `[B, H]`.
+        memory: Output of `memory(annotations, mask)`.
+        state: The initial state, `[B, H]`.
 
     Output shape:
         States `[B, T, H]`, contexts `[B, T, C]` and attention weights `[B, T, S]`.
@@ -103,7 +103,7 @@ class ConditionalGRU(keras.layers.Layer):
         self.built = True
 
     def memory(self, annotations, mask):
-        """The `Memory` of annotations `[B, S, C]`, of which those count whose `mask` `[B, S]` is `True`."""
+        """The `Memory` of annotations `[B, S, C]`. `mask` `[B, S]` is `False` for padding."""
         annotations = ops.convert_to_tensor(annotations, self.compute_dtype)
         projected = ops.matmul(annotations, ops.cast(self.second_kernel, annotations.dtype))
         return Memory(annotations, self.attention.keys(annotations), projected, ops.convert_to_tensor(mask))
@@ -117,8 +117,8 @@ class ConditionalGRU(keras.layers.Layer):
 
         Args:
             inputs: Vectors of the previous target words, `[B, N, E]`.
-            memory: The sentences' `Memory`.
-            state: The states before, `[B, N, H]`.
+            memory: The `Memory` of the sentences.
+            state: The previous states, `[B, N, H]`.
 
         Returns:
             States `[B, N, H]`, contexts `[B, N, C]` and attention weights `[B, N, S]`.
@@ -127,7 +127,7 @@ class ConditionalGRU(keras.layers.Layer):
         return state, ops.matmul(weights, memory.annotations), weights
 
     def _project(self, inputs):
-        """What words bring to the gates of the first step, `[..., 3H]`."""
+        """The words' part of the gates of the first step, `[..., 3H]`."""
         kernel, bias = (ops.cast(weight, inputs.dtype) for weight in (self.kernel, self.bias))
         return ops.matmul(inputs, kernel) + bias
 
@@ -142,10 +142,10 @@ class ConditionalGRU(keras.layers.Layer):
         return RecurrentWeights(*(ops.cast(weight, self.compute_dtype) for weight in weights))
 
     def compute_output_spec(self, inputs, memory, state):
-        rows, steps, _ = inputs.shape
-        _, words, width = memory.annotations.shape
+        batch, steps, _ = inputs.shape
+        _, positions, width = memory.annotations.shape
         return tuple(
-            keras.KerasTensor((rows, steps, size), dtype=self.compute_dtype) for size in (self.units, width, words)
+            keras.KerasTensor((batch, steps, size), dtype=self.compute_dtype) for size in (self.units, width, positions)
         )
 
     def get_config(self):
@@ -153,12 +153,12 @@ class ConditionalGRU(keras.layers.Layer):
 
 
 def conditional_gru_step(projected, state, memory, weights):
-    """One step, for one hypothesis a sentence or for `N`.
+    """One step, for one or `N` hypotheses per sentence.
 
     Args:
-        projected: The previous words' part of the first step's gates, `[B, 3H]` or `[B, N, 3H]`.
-        state: `[B, H]` or `[B, N, H]`.
-        memory: The sentences' `Memory`.
+        projected: The previous words' part of the gates of the first step, `[B, 3H]` or `[B, N, 3H]`.
+        state: The previous states, `[B, H]` or `[B, N, H]`.
+        memory: The `Memory` of the sentences.
         weights: `RecurrentWeights`.
 
     Returns:
@@ -178,7 +178,7 @@ def conditional_gru_sequence(projected, state, memory, weights):
 
     def step(carried, projected):
         outputs = conditional_gru_step(projected, carried[0], memory, weights)
-        return outputs, outputs  # Keras's TensorFlow scan wants what is carried and what is put out alike
+        return outputs, outputs  # on TensorFlow, `ops.scan` needs states and outputs of one structure
 
     state = ops.cast(state, projected.dtype)
     start = state, ops.zeros_like(memory.keys[:, :, 0])

@@ -1,4 +1,4 @@
-"""Dropout whose replicas drop out different units."""
+"""Dropout with a different mask on each replica."""
 
 import keras
 
@@ -8,13 +8,13 @@ from keras_tying.backend.seeds import ReplicaSeedGenerator
 
 @keras.saving.register_keras_serializable("keras_tying")
 class Dropout(keras.layers.Dropout):
-    """`keras.layers.Dropout` for models that several replicas train together.
+    """`keras.layers.Dropout` with a different mask on each replica.
 
-    Under a `tf.distribute.Strategy` the stock layer draws the same mask on every replica. This one draws another mask
-    on each, as one replica would for the rows of all. Elsewhere both layers draw the same masks.
+    Under a `tf.distribute.Strategy` the layer of Keras draws the same mask on every replica. Without a strategy both
+    layers draw the same masks.
 
     Args:
-        rate: Float in [0, 1], the share of units that are dropped.
+        rate: Float in [0, 1], the fraction of units to drop.
         noise_shape: Optional shape of the mask, 1 or `None` on each axis; 1 shares the mask along the axis.
         seed: Optional integer.
         **kwargs: Base layer arguments, such as `name` and `dtype`.

@@ -1,4 +1,4 @@
-"""The gated recurrent unit of the translation models."""
+"""Gated recurrent units with one bias."""
 
 import keras
 from keras import initializers, ops
@@ -17,18 +17,18 @@ class GRU(keras.layers.Layer):
         n_t = tanh(x_t W_n + b_n + r_t * (h_{t-1} U_n))
         h_t = u_t * h_{t-1} + (1 - u_t) * n_t
 
-    `keras.layers.GRU(reset_after=True)` differs by a second bias, `3H` parameters the published models
-    do not have. Here all input products are one before the recurrence, and TensorFlow gets the
-    recurrence's gradient written out, with one product for all steps of the recurrent matrix.
+    `keras.layers.GRU(reset_after=True)` has a second bias, `3H` parameters that the published models do not have.
+    The input products of all steps are computed at once, before the recurrence. On TensorFlow the gradient of
+    the recurrence is written out, and the gradient of the recurrent matrix is one product for all steps.
 
     Args:
         units: Integer `H`.
-        go_backwards: Boolean, whether the last step is read first. Defaults to `False`.
+        go_backwards: Boolean, whether the steps are processed in reverse order. Defaults to `False`.
         **kwargs: Base layer arguments, such as `name` and `dtype`.
 
     Call arguments:
         inputs: Floats `[B, T, I]`.
-        mask: Optional booleans `[B, T]`: a step that is `False` leaves the state as it is.
+        mask: Optional booleans `[B, T]`. The state does not change at steps that are `False`.
 
     Output shape:
         The state after each step, in the order of the inputs, `[B, T, H]`.
@@ -41,8 +41,8 @@ class GRU(keras.layers.Layer):
     (2, 5, 8)
 
     Reference:
-        Cho et al., Learning Phrase Representations using RNN Encoder-Decoder, 2014; the reset gate as in
-        the program Press and Wolf, Using the Output Embedding to Improve Language Models, section 4.3, used.
+        Cho et al., Learning Phrase Representations using RNN Encoder-Decoder, 2014; for the reset gate, the
+        program used by Press and Wolf, Using the Output Embedding to Improve Language Models, section 4.3.
     """
 
     def __init__(self, units, go_backwards=False, **kwargs):
@@ -72,7 +72,7 @@ class GRU(keras.layers.Layer):
 
 @keras.saving.register_keras_serializable("keras_tying")
 class OrthogonalGates(initializers.Initializer):
-    """A recurrent matrix `[H, k * H]` whose `k` square parts are orthogonal, each for itself."""
+    """Initializer of a recurrent matrix `[H, k * H]`: `k` square blocks, each orthogonal."""
 
     def __call__(self, shape, dtype=None):
         rows, columns = shape
@@ -90,7 +90,7 @@ def gru_step(inputs, recurrent, state):
     Args:
         inputs: The input's part of gates and candidate, `[..., 3H]`.
         recurrent: The state's part of them, `[..., 3H]`.
-        state: The state before, `[..., H]`.
+        state: The previous state, `[..., H]`.
     """
     update_in, reset_in, candidate_in = ops.split(inputs, 3, axis=-1)
     update_state, reset_state, candidate_state = ops.split(recurrent, 3, axis=-1)
@@ -102,7 +102,7 @@ def gru_step(inputs, recurrent, state):
 
 @dispatch
 def gru_sequence(projected, recurrent_kernel, mask=None, reverse=False):
-    """States `[B, T, H]` from `projected` `[B, T, 3H]`, the input's part of all steps."""
+    """States `[B, T, H]` from `projected` `[B, T, 3H]`, the input's part of gates and candidate."""
 
     def step(state, inputs):
         projected, live = inputs
@@ -110,9 +110,9 @@ def gru_sequence(projected, recurrent_kernel, mask=None, reverse=False):
         state = state + live * (new_state - state)
         return state, state
 
-    rows, steps = ops.shape(projected)[0], ops.shape(projected)[1]
-    live = ops.ones((rows, steps), projected.dtype) if mask is None else ops.cast(mask, projected.dtype)
+    batch, steps = ops.shape(projected)[0], ops.shape(projected)[1]
+    live = ops.ones((batch, steps), projected.dtype) if mask is None else ops.cast(mask, projected.dtype)
     sequences = ops.swapaxes(projected, 0, 1), ops.expand_dims(ops.swapaxes(live, 0, 1), -1)
-    start = ops.zeros((rows, recurrent_kernel.shape[0]), projected.dtype)
+    start = ops.zeros((batch, recurrent_kernel.shape[0]), projected.dtype)
     _, states = ops.scan(step, start, sequences, reverse=reverse)
     return ops.swapaxes(states, 0, 1)

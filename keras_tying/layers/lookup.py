@@ -1,11 +1,11 @@
-"""Embedding lookup whose gradient is one dense matrix.
+"""Embedding lookup with a dense gradient.
 
-A tied matrix has a dense gradient from its output role and a sparse one from its input role. Frameworks that keep
-the sparse gradient pay later: they sort out repeated ids, turn the dense gradient into rows as well, and measure a
-global norm over occurrences instead of words. Here the rows are added up at once, which costs one scatter.
+A tied matrix has a dense gradient from its output role and a sparse one from its input role. A sparse gradient costs
+time later: repeated ids must be merged, the dense gradient is converted to rows as well, and a global norm is taken
+over occurrences instead of words. Here the rows are summed in one scatter.
 
-A matrix without another role may keep sparse gradients where several replicas exchange them: rows are sent as long as
-they are fewer numbers than the matrix, see docs/distributed.md.
+With several replicas, a matrix without another role keeps its sparse gradient if the rows are fewer numbers than the
+matrix, see docs/distributed.md.
 """
 
 from keras import ops

@@ -10,7 +10,7 @@ from keras_tying.backend.seeds import ReplicaSeedGenerator
 
 @dispatch
 def run_loop(layer, sequences, initial_state, mask, training, dropout):
-    """Runs the recurrence of an LSTM layer: the loop of the stock layer.
+    """Runs the recurrence of an LSTM layer with the loop of Keras.
 
     Args:
         layer: The `LSTM`.
@@ -18,7 +18,7 @@ def run_loop(layer, sequences, initial_state, mask, training, dropout):
         initial_state: Hidden and cell state `[B, H]`.
         mask: Optional booleans `[B, T]`.
         training: Boolean, whether dropout is active.
-        dropout: Dropout masks of inputs and hidden states: a list of none, one or four each.
+        dropout: Dropout masks: a list for inputs and a list for hidden states, of zero, one or four masks.
 
     Returns:
         The last output `[B, H]`, the outputs `[B, T, H]`, and the last hidden and cell state.
@@ -30,30 +30,29 @@ def run_loop(layer, sequences, initial_state, mask, training, dropout):
 class LSTM(LSTMLoop):
     """`keras.layers.LSTM`, faster to train on a CPU.
 
-    Same arguments, same weights, same results: weights load from and into the stock layer. What
-    differs is how TensorFlow runs it on a CPU. The input projection of all steps is one matrix
-    product before the recurrence, whose gradient is written out: going back it computes the gates'
-    gradients only, and the recurrent matrix's gradient is one product after it.
+    The layer has the arguments, weights and results of the Keras layer, and weights can be copied between the
+    two. On TensorFlow and a CPU the recurrence is faster. The input products of all steps are computed at once,
+    before the recurrence. The gradient is written out: the backward loop computes the gradients of the gates,
+    and the gradient of the recurrent matrix is one product after the loop.
 
-    Layers with other activations than `tanh` and `sigmoid` or with `unroll`, and runs on a GPU (where
-    cuDNN serves unless there is recurrent dropout), take the path of the stock layer, as do the JAX
-    and PyTorch backends.
+    The loop of Keras runs on the JAX and PyTorch backends, on a GPU (cuDNN, unless there is recurrent dropout),
+    with `unroll`, and with other activations than `tanh` and `sigmoid`.
 
     With gates `i, f, g, o` and `z_t = x_t W + h_{t-1} R + b` split in four::
 
         c_t = sigmoid(z_f) * c_{t-1} + sigmoid(z_i) * tanh(z_g)
         h_t = sigmoid(z_o) * tanh(c_t)
 
-    With `dropout` and `recurrent_dropout`, a mask on `x_t` and one on `h_{t-1}` hold for all steps of
-    a window. The stock layer draws one mask for each gate where there is recurrent dropout (Gal and
-    Ghahramani); with `shared_dropout_masks` the gates share one, and with `drop_outputs` the output
-    is `h_t` under that same mask, for the layer above (Inan et al.). The states returned are without it.
+    The masks of `dropout` (on `x_t`) and `recurrent_dropout` (on `h_{t-1}`) are the same for all steps of a window.
+    With recurrent dropout, Keras draws one mask per gate (Gal and Ghahramani). With `shared_dropout_masks` the
+    gates share one mask, and with `drop_outputs` the output is `h_t` times that mask (Inan et al.). The returned
+    states are not masked.
 
     Args:
         units: Integer `H`.
-        shared_dropout_masks: Boolean, whether the four gates see the same masks. Defaults to `False`.
-        drop_outputs: Boolean, whether outputs are dropped out as hidden states are in the recurrence;
-            needs `shared_dropout_masks`. Defaults to `False`.
+        shared_dropout_masks: Boolean, whether the four gates use the same masks. Defaults to `False`.
+        drop_outputs: Boolean, whether the outputs are multiplied by the recurrent mask; needs
+            `shared_dropout_masks`. Defaults to `False`.
         **kwargs: The other arguments of `keras.layers.LSTM`.
 
     Example:
@@ -74,7 +73,7 @@ class LSTM(LSTMLoop):
         super().__init__(units, *args, **kwargs)
         if drop_outputs and not shared_dropout_masks:
             raise ValueError(
-                "`drop_outputs` needs the one mask of `shared_dropout_masks=True`. "
+                "`drop_outputs=True` needs `shared_dropout_masks=True`. "
                 f"Received: drop_outputs={drop_outputs}, shared_dropout_masks={shared_dropout_masks}"
             )
         self.shared_dropout_masks = shared_dropout_masks
@@ -90,12 +89,12 @@ class LSTM(LSTMLoop):
         return last, outputs, states
 
     def _masks(self, sequences, hidden):
-        """Dropout masks of this window, for inputs and hidden states: a list of none, one or four each."""
+        """Dropout masks of a window: a list for inputs and a list for hidden states, of zero, one or four masks."""
         drawn = self.cell.get_dropout_mask(sequences[:, 0]), self.cell.get_recurrent_dropout_mask(hidden)
         masks = [[] if mask is None else mask if isinstance(mask, list) else [mask] for mask in drawn]
         if self.shared_dropout_masks:
             for mask in masks:
-                mask[:] = mask[:1] * len(mask)  # in the cell's own list: its path sees the same
+                mask[:] = mask[:1] * len(mask)  # in place: the loop of Keras reads the cell's own list
             return [mask[:1] for mask in masks]
         return masks
 

@@ -1,4 +1,4 @@
-"""Recurrent highway networks: a recurrence that is several layers deep at each step."""
+"""Recurrent highway layer."""
 
 import keras
 from keras import initializers, ops
@@ -9,25 +9,25 @@ from keras_tying.backend.seeds import ReplicaSeedGenerator
 
 @keras.saving.register_keras_serializable("keras_tying")
 class RecurrentHighway(keras.layers.Layer):
-    """Recurrent highway layer: within each time step the state passes `depth` highway layers.
+    """Recurrent highway layer: within each time step the state passes through `depth` highway layers.
 
-    With input `x_t`, the state `s_0` that the step before ended with, micro-steps `l = 1 ... depth` and the
-    carry gate tied to the transform gate (`1 - t_l`)::
+    With input `x_t`, the last state `s_0` of the previous time step, micro-steps `l = 1 ... depth` and the
+    carry gate coupled to the transform gate (`1 - t_l`)::
 
         h_l = tanh(x_t W_H [l = 1] + s_{l-1} R_H^l + b_H^l)
         t_l = sigmoid(x_t W_T [l = 1] + s_{l-1} R_T^l + b_T^l)
         s_l = s_{l-1} + t_l * (h_l - s_{l-1})
 
-    and the last `s_l` is both output and next state. The input's part of all time steps is one matrix
-    product; TensorFlow runs the recurrence with its gradient written out.
+    The last `s_l` is the output of the time step. The input products of all time steps are computed at once,
+    before the recurrence. On TensorFlow the gradient of the recurrence is written out.
 
     Args:
         units: Integer `H`.
         depth: Integer, highway layers within a time step. Defaults to 10.
-        dropout: Float in [0, 1): of inputs, one mask a row for all steps. Defaults to 0.
-        recurrent_dropout: Float in [0, 1): of what goes into `R`, one mask a row for all steps and
-            micro-steps. Defaults to 0.
-        transform_bias: Float, where the biases `b_T` begin: below 0, so that states are carried at first.
+        dropout: Float in [0, 1), for the inputs, with one mask per row for all steps. Defaults to 0.
+        recurrent_dropout: Float in [0, 1), for the states that are multiplied with `R`, with one mask per row for
+            all steps and micro-steps. Defaults to 0.
+        transform_bias: Float, initial value of `b_T`. With a negative value, states are mostly carried at first.
             Defaults to -2.
         kernel_initializer: Initializer of `W` `[I, 2H]`. Defaults to `"glorot_uniform"`.
         recurrent_initializer: Initializer of each `R^l` `[H, 2H]`. Defaults to `"glorot_uniform"`.
@@ -107,7 +107,7 @@ class RecurrentHighway(keras.layers.Layer):
         self.built = True
 
     def _initial_recurrent_kernel(self, shape, dtype=None):
-        """One matrix a micro-step, each of a size that suits it alone."""
+        """One matrix per micro-step, each initialized for its own shape `[H, 2H]`."""
         initializer = self.recurrent_initializer
         return ops.stack([initializer.clone()(shape[1:], dtype=dtype) for _ in range(shape[0])])
 
@@ -161,11 +161,11 @@ def highway_sequence(projected, state, kernels, biases, kept=None):
     """States after each step, by a scan over time.
 
     Args:
-        projected: The input's part of the first micro-step's gates `[B, T, 2H]`.
+        projected: The input's part of the gates of the first micro-step `[B, T, 2H]`.
         state: State before the first step `[B, H]`.
         kernels: Recurrent kernels `[depth, H, 2H]`.
         biases: Biases `[depth, 2H]`.
-        kept: Optional mask `[B, H]` of what the recurrent kernels see.
+        kept: Optional dropout mask `[B, H]` of the states that are multiplied with the recurrent kernels.
 
     Returns:
         Tensor `[B, T, H]`.

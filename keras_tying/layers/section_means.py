@@ -1,4 +1,4 @@
-"""A sentence of any length as a few vectors of fixed size."""
+"""Means of the word vectors in sections of a sentence."""
 
 import keras
 from keras import ops
@@ -10,21 +10,21 @@ SPLITS = ("adaptive", "fixed")
 class SectionMeans(keras.layers.Layer):
     """Means of the word vectors in each section of a sentence, side by side.
 
-    With `k` sections, position `p` of a sentence of `l` words belongs to section `floor(p k / l)`; with a
-    fixed split `l` is the length all sentences are filled up to, with an adaptive one their own. Words
-    of weight zero count neither in the sum nor in its divisor, and a section without other words is 0.
+    With `k` sections, position `p` of a sentence of `l` words belongs to section `floor(p k / l)`. With the
+    adaptive split `l` is the length of the sentence, with the fixed split the padded length. Words of weight
+    zero are left out of the mean. The mean of a section without other words is 0.
 
     Args:
         sections: Integer `k`. Defaults to 1, the mean of the whole sentence.
         split: `"adaptive"` (default) or `"fixed"`.
-        stop_words: Integer `N`: words with ids below it, the most frequent ones of a `Vocabulary`, have
+        stop_words: Integer `N`: words with ids below `N`, the most frequent words of a `Vocabulary`, have
             weight zero. Defaults to 0.
         **kwargs: Base layer arguments, such as `name` and `dtype`.
 
     Call arguments:
         vectors: Word vectors `[B, L, d]`.
-        ids: Word ids `[B, L]` they are of.
-        lengths: Words of each sentence before it was filled up, `[B]`.
+        ids: Word ids `[B, L]`.
+        lengths: Length of each sentence without padding, `[B]`.
 
     Output shape:
         `[B, k * d]`.

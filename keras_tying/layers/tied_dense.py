@@ -1,4 +1,4 @@
-"""The output role of a tied embedding as a layer of its own."""
+"""The output role of a tied embedding as a separate layer."""
 
 import keras
 from keras import activations
@@ -8,12 +8,11 @@ from keras import activations
 class TiedDense(keras.layers.Layer):
     """Projects hidden states to scores of words with the matrix of an embedding layer.
 
-    A view for models built layer by layer, where the output projection has its own place in a
-    `Sequential` or functional model. It owns no variables: the matrix and the bias belong to
-    `embedding`, which is saved once however many layers refer to it.
+    For `Sequential` and functional models, in which the output projection is a layer. The layer has no variables:
+    the matrix and the bias belong to `embedding`, which is saved once.
 
     Args:
-        embedding: The `TiedEmbedding` whose output role this layer plays.
+        embedding: The `TiedEmbedding` that has the matrix and the bias.
         activation: Activation of the scores. Defaults to `None`, which leaves logits.
         **kwargs: Base layer arguments, such as `name` and `dtype`.
 

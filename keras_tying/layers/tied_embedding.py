@@ -13,10 +13,10 @@ from keras_tying.layers.lookup import lookup
 class TiedEmbedding(QuantizableEmbedding):
     """Embedding layer whose matrix is also the output projection, with an output bias.
 
-    Called on word ids it looks up rows of the matrix `S`; called with `reverse=True` on hidden states
-    it scores every word: `logits = h S^T + b`. With `tie_weights=True` both roles use one variable, so
-    its gradient is the sum of the two roles' gradients. The layer may be called any number of times:
-    shared by an encoder's input, a decoder's input and a decoder's output it is three-way tying.
+    Called on word ids it looks up rows of the matrix `S`. Called with `reverse=True` on hidden states
+    it scores every word: `logits = h S^T + b`. With `tie_weights=True` both roles use one variable,
+    whose gradient is the sum of the gradients of both roles. The layer can be called any number of times:
+    for three-way tying, use it for the encoder's input, the decoder's input and the decoder's output.
 
     Args:
         input_dim: Integer, the vocabulary size `V`.
@@ -27,7 +27,7 @@ class TiedEmbedding(QuantizableEmbedding):
         bias_initializer: Initializer of the bias. Defaults to `"zeros"`.
         bias_regularizer: Optional regularizer of the bias.
         bias_constraint: Optional constraint of the bias.
-        **kwargs: Everything else `keras.layers.ReversibleEmbedding` takes: `embeddings_initializer`,
+        **kwargs: Further arguments of `keras.layers.ReversibleEmbedding`: `embeddings_initializer`,
             `mask_zero`, `reverse_dtype`, `logit_soft_cap`, `dtype`, `name`, ...
 
     Call arguments:
@@ -107,7 +107,7 @@ class TiedEmbedding(QuantizableEmbedding):
         return vectors
 
     def finish(self, logits):
-        """Adds the bias, then caps: the cap must see what the softmax sees."""
+        """Adds the bias, then applies the soft cap to the sum."""
         if self.bias is not None:
             logits = logits + ops.cast(self.bias, logits.dtype)
         if self.logit_soft_cap is not None:

@@ -1,4 +1,4 @@
-"""Dropout of whole words."""
+"""Dropout of word types."""
 
 import keras
 from keras import ops
@@ -8,14 +8,14 @@ from keras_tying.backend.seeds import ReplicaSeedGenerator
 
 @keras.saving.register_keras_serializable("keras_tying")
 class WordDropout(keras.layers.Layer):
-    """Drops word types: a word dropped in a row is dropped wherever that row has it.
+    """Dropout of word types: a word dropped in a row is dropped at all its positions in that row.
 
-    The mask is drawn anew for each row at each call. Vectors of kept words are divided by the
-    probability to be kept; without `training` nothing changes.
+    Each call draws a new mask for each row. Vectors of kept words are divided by `1 - rate`. Without `training`
+    the vectors do not change.
 
     Args:
         vocabulary_size: Integer `V`.
-        rate: Float in [0, 1), the probability of a word to be dropped.
+        rate: Float in [0, 1), the probability that a word is dropped.
         seed: Optional integer or `keras.random.SeedGenerator`.
         **kwargs: Base layer arguments, such as `name`.
 

@@ -1,4 +1,4 @@
-"""Losses of sequences of words, computed from logits or from hidden states."""
+"""Losses of word sequences, computed from logits or from hidden states."""
 
 from keras_tying.losses.augmented_loss import AugmentedLoss
 from keras_tying.losses.cross_entropy import SequenceCrossEntropy

@@ -1,4 +1,4 @@
-"""Cross-entropy with a second, soft target made of the embeddings."""
+"""Cross-entropy with an additional soft target from the embeddings."""
 
 from dataclasses import replace
 
@@ -10,7 +10,7 @@ from keras_tying.losses.linear_cross_entropy import SoftTarget
 
 @keras.saving.register_keras_serializable("keras_tying")
 class AugmentedLoss(SequenceCrossEntropy):
-    """Cross-entropy and, weighted, the divergence from a distribution over words like the target.
+    """Cross-entropy plus the weighted divergence from a distribution over words similar to the target.
 
     With the input embeddings `L`, the input embedding `u` of the target and the model's scores `z`::
 
@@ -18,23 +18,22 @@ class AugmentedLoss(SequenceCrossEntropy):
         y^    = softmax(z / tau)
         J_tot = J + alpha * KL(y~ || y^),    alpha = gamma * tau
 
-    `J` is the negative log-likelihood. `y~` depends on the target word alone: it is computed once for
-    each distinct word of a chunk, and no scores are kept for the way back. `z` has the output bias in it:
-    the paper's equation 3.1 writes `W h`, its text divides "the logits". It needs the model's embeddings,
-    so it is no loss of logits alone; a `LanguageModel`, tied or not, brings both.
+    `J` is the negative log-likelihood. `y~` depends on the target word only and is computed once for each distinct
+    word of a chunk. `z` includes the output bias: equation 3.1 of the paper has `W h`, its text divides "the
+    logits". The loss needs the embeddings of the model, so it cannot be computed from logits alone.
 
-    `y~` is a target, so by default no gradient goes through it. A tied model needs that gradient: the
-    scores in `y~` grow with the square of the embedding's length, `z` with its length, hidden states being
-    bounded. If only `z` gives way, it does so by longer embeddings, whose target is then farther still, and
-    the perplexity grows without end.
+    By default no gradient flows through the target `y~`. A tied model needs that gradient. The scores in `y~` grow
+    with the square of the norm of the embeddings, `z` only with the norm, because hidden states are bounded.
+    Without the gradient, training makes the embeddings longer to bring `z` closer to the target, which moves the
+    target further away, and the perplexity grows without bound.
 
     Args:
         gamma: Float at least 0. The paper sets 0.5 to 0.8 on Penn Treebank and 1.0 to 1.5 on WikiText-2.
             Defaults to 0.65.
         tau: Positive float, the temperature. Defaults to 20.
         cross_entropy_weight: Float at least 0, the weight of `J`. Defaults to 1.
-        target_gradient: Boolean, whether the embeddings are also moved so that `y~` meets `y^`: for tied
-            models. Defaults to `False`.
+        target_gradient: Boolean, whether the gradient also flows through `y~`; set it for tied models. Defaults to
+            `False`.
         scale: See `SequenceCrossEntropy`.
         ignore_id: See `SequenceCrossEntropy`.
         name: Optional name.
@@ -79,10 +78,10 @@ class AugmentedLoss(SequenceCrossEntropy):
 
     @classmethod
     def proportional(cls, beta, tau, vocabulary_size, **kwargs):
-        """The loss that puts both terms on one footing: `beta * KL * tau^2 * V + (1 - beta) * J`.
+        """The loss `beta * KL * tau^2 * V + (1 - beta) * J`, which gives both terms a similar scale.
 
         Args:
-            beta: Float in [0, 1], the share of the divergence.
+            beta: Float in [0, 1], the weight of the divergence.
             tau: Positive float, the temperature.
             vocabulary_size: Integer `V`.
             **kwargs: Further arguments of `AugmentedLoss`.
@@ -99,7 +98,7 @@ class AugmentedLoss(SequenceCrossEntropy):
 
     def __call__(self, y_true, y_pred, sample_weight=None):
         raise ValueError(
-            "`AugmentedLoss` compares words by the model's embeddings, which logits do not have. Compile a model of "
+            "`AugmentedLoss` needs the embeddings of a model, which logits do not have. Compile a model of "
             f"keras_tying with it, or call `from_hidden`. Received: y_pred of shape {tuple(y_pred.shape)}"
         )
 
@@ -107,7 +106,7 @@ class AugmentedLoss(SequenceCrossEntropy):
         words, width = (None, None) if output.input_embeddings is None else output.input_embeddings.shape
         if (words, width) != (output.embeddings.shape[0], hidden.shape[-1]):
             raise ValueError(
-                "`AugmentedLoss` needs input and output embeddings of the same words and the same width. Received: "
+                "`AugmentedLoss` needs input and output embeddings of the same vocabulary and width. Received: "
                 f"input embeddings {None if words is None else (words, width)}, "
                 f"output embeddings {(output.embeddings.shape[0], hidden.shape[-1])}"
             )

@@ -1,4 +1,4 @@
-"""Cross-entropy of sequences of words, from logits or from hidden states."""
+"""Cross-entropy of word sequences, from logits or from hidden states."""
 
 from dataclasses import replace
 
@@ -13,18 +13,18 @@ REDUCTIONS = ("sum_over_steps", "mean")
 
 @keras.saving.register_keras_serializable("keras_tying")
 class SequenceCrossEntropy(keras.losses.Loss):
-    """Negative log-likelihood of the next words, on the scale its recipes' learning rates belong to.
+    """Negative log-likelihood of the next words, on the scale of published learning rates.
 
-    As a Keras loss it takes logits. A `LanguageModel` compiled with it does not form them while
-    training: loss and gradient go from hidden states to the output embeddings in chunks of tokens.
+    As a Keras loss it takes logits. The models of keras_tying compiled with it train without keeping logits: loss and
+    gradient are computed from hidden states, in chunks of tokens.
 
     Args:
         scale: `"sum_over_steps"` (default) sums over the `T` steps of a window and averages over the
-            rows of the batch, as the published recipes for Penn Treebank do: the learning rate 1 and
-            the clipping norm 5 belong to it. `"mean"` averages over tokens, `T` times smaller.
+            rows of the batch, as the published recipes for Penn Treebank do: their learning rate 1 and
+            clipping norm 5 are for this scale. `"mean"` averages over tokens and is `T` times smaller.
         label_smoothing: Float in [0, 1), the share of the target that is uniform over all words.
-        temperature: Positive float that divides the scores.
-        ignore_id: Optional integer: targets equal to it are left out of sum and mean.
+        temperature: Positive float by which the logits are divided.
+        ignore_id: Optional integer. Targets equal to it are left out of the sum and the mean.
         name: Optional name.
 
     Raises:
@@ -71,7 +71,7 @@ class SequenceCrossEntropy(keras.losses.Loss):
         return ops.sum(objective * self.token_weights(y_true, sample_weight))
 
     def token_weights(self, y_true, sample_weight=None):
-        """Weight `[B, T]` of each target in the scalar loss, of which every replica has its share."""
+        """Weight `[B, T]` of each target in the scalar loss. The losses of all replicas add up to the batch's loss."""
         weights = self._counted(y_true, sample_weight)
         if self.scale == "sum_over_steps":
             return weights / rows_of_batch(y_true)
@@ -79,19 +79,19 @@ class SequenceCrossEntropy(keras.losses.Loss):
         return weights / ops.maximum(total, 1)
 
     def from_hidden(self, y_true, hidden, output, sample_weight=None, training=True, seed=None):
-        """The loss without logits.
+        """The loss from hidden states, without keeping logits.
 
         Args:
             y_true: Targets `[B, T]`.
-            hidden: What the output embeddings are multiplied with, `[B, T, H]`.
-            output: The model's `OutputProjection`; temperature and smoothing come from this loss.
+            hidden: Hidden states before the output embedding, `[B, T, H]`.
+            output: The `OutputProjection` of the model. Temperature and label smoothing are those of this loss.
             sample_weight: Optional weights that broadcast to `[B, T]`.
-            training: Whether a gradient will be asked for.
-            seed: What random numbers come from, for losses that draw any.
+            training: Whether a gradient is needed.
+            seed: Seed generator, for losses that draw random numbers.
 
         Returns:
-            The scalar loss, the negative log-likelihood of each token `[B, T]` and which tokens count
-            `[B, T]`.
+            The scalar loss, the negative log-likelihood of each token `[B, T]`, and the weight of each token in a
+            mean `[B, T]`.
         """
         flat_targets = ops.cast(ops.reshape(y_true, (-1,)), "int32")
         flat_hidden = ops.reshape(hidden, (-1, hidden.shape[-1]))
@@ -105,7 +105,7 @@ class SequenceCrossEntropy(keras.losses.Loss):
         return total, ops.reshape(nll, ops.shape(y_true)), self._counted(y_true, sample_weight)
 
     def _applied_to(self, output, hidden):
-        """The output projection with the temperature and smoothing of this loss."""
+        """The output projection with the temperature and label smoothing of this loss."""
         return replace(output, temperature=self.temperature, label_smoothing=self.label_smoothing)
 
     def _counted(self, y_true, sample_weight):

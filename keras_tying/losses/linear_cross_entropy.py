@@ -1,8 +1,7 @@
-"""Cross-entropy of a linear layer's logits, computed without keeping the logits.
+"""Cross-entropy of the logits of a linear layer, computed without keeping the logits.
 
-The logits of all words for all tokens of a batch are the largest tensor of a language model, and their gradient is as
-large. Fast paths compute the logits of a chunk of tokens with its loss and its gradient, and free them before the next
-chunk.
+The logits of all tokens of a batch are the largest tensor of a language model, and their gradient is as large. Fast
+paths compute logits, loss and gradient for a chunk of tokens, and free the logits before the next chunk.
 
 With hidden states `h`, output embeddings `V`, bias `b`, logits `z = h V^T + b` and target `o`::
 
@@ -23,17 +22,17 @@ from keras_tying.backend import dispatch, portable
 
 @dataclass(frozen=True)
 class SoftTarget:
-    """A target distribution over all words, from the similarity of their embeddings to the target word's.
+    """A target distribution over all words, from the similarity of their embeddings to that of the target word.
 
     With the input embedding `u` of the target word, all input embeddings `L` and logits `z`::
 
         objective = cross_entropy_weight * loss + weight * KL(softmax(L u / temperature) || softmax(z / temperature))
 
     Attributes:
-        temperature: What similarities and logits are divided by.
+        temperature: Divisor of similarities and logits.
         weight: Weight of the divergence.
         cross_entropy_weight: Weight of the cross-entropy.
-        target_gradient: Whether embeddings get a gradient through the target distribution.
+        target_gradient: Whether the gradient also flows through the target distribution.
     """
 
     temperature: float
@@ -44,15 +43,15 @@ class SoftTarget:
 
 @dataclass(frozen=True)
 class OutputProjection:
-    """The parameters that turn hidden states into logits, and what the loss does with the logits.
+    """The parameters that turn hidden states into logits, and the settings of the loss.
 
     Attributes:
         embeddings: Output embeddings `[V, H]`.
         bias: Bias `[V]`, or `None`.
-        logit_soft_cap: Logits `z` become `logit_soft_cap * tanh(z / logit_soft_cap)`; `None` leaves them.
-        temperature: What logits are divided by, after the cap.
+        logit_soft_cap: Logits `z` become `logit_soft_cap * tanh(z / logit_soft_cap)`. `None` sets no cap.
+        temperature: Divisor of the logits, after the cap.
         label_smoothing: Share of the target distribution that is uniform over all words.
-        input_embeddings: Input embeddings `[V, H]`, which a soft target is made of.
+        input_embeddings: Input embeddings `[V, H]`, for the soft target.
         soft_target: Optional `SoftTarget`.
     """
 
@@ -75,7 +74,7 @@ def linear_token_losses(hidden, targets, output):
         output: An `OutputProjection`.
 
     Returns:
-        Objectives `[N]`, with label smoothing and soft target, and negative log-likelihoods `[N]`, without them.
+        Objectives `[N]`, which include label smoothing and soft target, and negative log-likelihoods `[N]`.
     """
     logits = ops.matmul(hidden, ops.transpose(ops.cast(output.embeddings, hidden.dtype)))
     logits = ops.cast(logits, "float32")
@@ -110,7 +109,7 @@ def _with_soft_target(objective, logits, targets, output):
 def losses_from_logits(logits, targets, label_smoothing=0.0):
     """Objective and negative log-likelihood `[...]` of `targets` `[...]` under `logits` `[..., V]`.
 
-    The two differ by label smoothing, which belongs to the objective only.
+    Only the objective includes label smoothing.
     """
     normaliser = ops.logsumexp(logits, axis=-1)
     nll = normaliser - ops.take_along_axis(logits, ops.expand_dims(targets, -1), axis=-1)[..., 0]
@@ -124,13 +123,13 @@ def losses_from_logits(logits, targets, label_smoothing=0.0):
 def linear_cross_entropy(hidden, targets, weights, output):
     """Weighted sum of the objectives of all tokens.
 
-    The sum is differentiable in `hidden`, the output embeddings, the bias and, where a soft target asks for it, the
-    input embeddings.
+    The sum is differentiable in `hidden`, the output embeddings, the bias and, with
+    `soft_target.target_gradient`, the input embeddings.
 
     Args:
         hidden: Hidden states `[N, H]`.
         targets: Word ids `[N]`.
-        weights: Weight of each token `[N]`; no gradient goes to them.
+        weights: Weight of each token `[N]`, without gradient.
         output: An `OutputProjection`.
 
     Returns:

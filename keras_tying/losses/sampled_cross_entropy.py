@@ -1,4 +1,4 @@
-"""Cross-entropy against a sample of the vocabulary, for vocabularies too large for all of it."""
+"""Cross-entropy over a sample of the vocabulary, for large vocabularies."""
 
 import math
 
@@ -11,30 +11,30 @@ from keras_tying.losses.linear_cross_entropy import scaled_logits
 
 @keras.saving.register_keras_serializable("keras_tying")
 class SampledCrossEntropy(SequenceCrossEntropy):
-    """In training, the target competes with words drawn at random instead of with all; else as its parent.
+    """Training loss over the target and randomly drawn words, instead of all words.
 
     `S` words `k` are drawn from a distribution `Q`, the same for all tokens of a batch. With hidden states
-    `h`, output embeddings `v` and target `o`, the loss is the cross-entropy of finding the target among
-    them, each score corrected by how likely its word is to be drawn::
+    `h`, output embeddings `v` and target `o`, the loss is the cross-entropy of the target among the drawn words.
+    Each score is corrected by the probability of drawing its word::
 
         z_k = v_k . h + b_k - log Q(k)
         loss = log(exp(z_o) + sum over the drawn k of exp(z_k)) - z_o
 
-    A drawn word that is the target stays. So the loss is least, for any `S`, where the softmax over all
-    words is the distribution of the targets; more samples make it less noisy. `Q` is log-uniform over
-    word ids, `Q(k) = log((k + 2) / (k + 1)) / log(V + 1)`, close to how often words occur where ids are in
-    order of falling frequency, as a `Vocabulary` gives them. Only the rows of targets and drawn words are
-    read. The model that trains holds the seed, so a resumed run draws what an undisturbed one does.
+    Drawn words equal to the target are kept. Therefore, for any `S`, the loss is minimal where the softmax over all
+    words is the distribution of the targets; more samples make the loss less noisy. `Q` is log-uniform over word ids,
+    `Q(k) = log((k + 2) / (k + 1)) / log(V + 1)`, close to the frequencies of words whose ids are in order of
+    decreasing frequency, as in a `Vocabulary`. Only the rows of targets and drawn words are read. The seed is a
+    variable of the model, so a resumed run draws the same words as an uninterrupted one.
 
-    Validation and `evaluate` compute the whole cross-entropy, in chunks, so their perplexities are exact;
-    the one shown while training is that of finding the target among the drawn words.
+    Validation and `evaluate` compute the cross-entropy over all words, in chunks, so their perplexities are exact.
+    The perplexity shown during training is over the target and the drawn words.
 
     Args:
-        samples: Integer `S`, words drawn for a batch. Defaults to 8,192.
-        **kwargs: Further arguments of `SequenceCrossEntropy`, label smoothing excepted.
+        samples: Integer `S`, words drawn per batch. Defaults to 8,192.
+        **kwargs: Further arguments of `SequenceCrossEntropy`, except `label_smoothing`.
 
     Raises:
-        ValueError: If `samples` is below 1, or label smoothing is asked for.
+        ValueError: If `samples` is below 1, or `label_smoothing` is not 0.
 
     Example:
 
@@ -84,7 +84,7 @@ class SampledCrossEntropy(SequenceCrossEntropy):
 
 
 def sampled_token_losses(hidden, targets, drawn, output):
-    """Cross-entropy `[N]` of `targets` `[N]` among themselves and the drawn words `[S]`, given `hidden` `[N, H]`."""
+    """Cross-entropy `[N]` of each of `targets` `[N]` among itself and the drawn words `[S]`, for `hidden` `[N, H]`."""
     ids = ops.concatenate([targets, drawn])
     rows = ops.cast(ops.take(output.embeddings, ids, axis=0), hidden.dtype)
     number = ops.shape(targets)[0]
@@ -101,5 +101,5 @@ def sampled_token_losses(hidden, targets, drawn, output):
 
 
 def log_chance(ids):
-    """Logarithm of the chance of each id to be drawn, up to a constant that all ids share."""
+    """Logarithm of the probability of drawing each id, up to a constant."""
     return ops.log(ops.log1p(1 / (ops.cast(ids, "float32") + 1)))

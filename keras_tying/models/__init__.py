@@ -1,4 +1,4 @@
-"""Models: keras.Model subclasses assembled from layers."""
+"""Models: subclasses of `keras.Model` composed of layers."""
 
 from keras_tying.models.joint_language_model import JointLanguageModel
 from keras_tying.models.language_model import LanguageModel

@@ -1,12 +1,12 @@
-"""Translations word by word: the best that a beam finds, or drawn at random.
+"""Beam search and sampling of translations.
 
-A beam holds `K` hypotheses per sentence. At each step every unfinished one is continued by its `K`
-likeliest words; of all continuations and the finished ones the `K` likeliest stay. In the end they
-are ranked by log-probability over `length ** length_penalty`, the end counted as a word.
+A beam holds `K` hypotheses per sentence. At each step every unfinished hypothesis is continued by its `K`
+likeliest words. Of these continuations and the finished hypotheses, the `K` likeliest are kept. Finally they
+are ranked by log-probability over `length ** length_penalty`, where the end counts as a word.
 
-Sentences all of whose hypotheses are finished leave the batch. TensorFlow runs the whole search in the
-graph, drops them as they finish and scores words only for hypotheses that go on; on other backends,
-which compile for each shape, a batch is halved when half of it is done.
+A sentence leaves the batch when all its hypotheses are finished. TensorFlow runs the whole search in one graph,
+removes finished sentences at every step and scores words only for unfinished hypotheses. Other backends compile a
+function for each shape, so there a batch is halved when half of its sentences are finished.
 """
 
 from functools import partial
@@ -22,21 +22,22 @@ from keras_tying.ids import PAD_ID
 from keras_tying.models.sampling import candidate_scores
 
 IMPOSSIBLE = -1e9
-LENGTHS_OF = 16
+LENGTH_MULTIPLE = 16
+"""Lengths are padded to multiples of this number."""
 
 
 class Beam(NamedTuple):
-    """`K` hypotheses of each of `B` sentences.
+    """`K` hypotheses for each of `B` sentences.
 
     Attributes:
-        words: Their words so far, `[B, K, L]`, padded with -1.
+        words: Words so far, `[B, K, L]`, padded with -1.
         scores: Log-probabilities, `[B, K]`.
-        lengths: Words so far, the end counted, `[B, K]`.
-        finished: Which have come to their end, `[B, K]`.
-        last: Their last words, `[B, K]`; -1 before the first.
-        states: The decoder's states, `[B, K, H]`.
-        limits: Words each sentence may have, `[B]`.
-        memory: What the decoder attends to.
+        lengths: Number of words so far, including the end, `[B, K]`.
+        finished: Whether a hypothesis has ended, booleans `[B, K]`.
+        last: Last words, `[B, K]`; -1 before the first word.
+        states: States of the decoder, `[B, K, H]`.
+        limits: Maximum number of words per translation, `[B]`.
+        memory: The `Memory` of the source sentences.
     """
 
     words: Any
@@ -50,7 +51,7 @@ class Beam(NamedTuple):
 
 
 class Draw(NamedTuple):
-    """How words are drawn, see `candidate_scores`; `uniform` `[B, K, L]` are random numbers in [0, 1)."""
+    """Settings of sampling, see `candidate_scores`, and random numbers `uniform` `[B, K, L]` in [0, 1)."""
 
     uniform: Any
     temperature: Any
@@ -59,12 +60,12 @@ class Draw(NamedTuple):
 
 
 def first_beam(encoded, limits, beam_size, steps, drawing=False):
-    """The beam before the first word: one hypothesis that counts, or, to draw from, as many as asked for."""
-    rows = ops.shape(encoded.state)[0]
-    shape = (rows, beam_size)
+    """The beam before the first word. Only one hypothesis per sentence is possible, or all with `drawing`."""
+    sentences = ops.shape(encoded.state)[0]
+    shape = (sentences, beam_size)
     hypotheses = ops.broadcast_to(ops.arange(beam_size), shape)
     return Beam(
-        words=ops.full((rows, beam_size, steps), PAD_ID, "int32"),
+        words=ops.full((sentences, beam_size, steps), PAD_ID, "int32"),
         scores=ops.where((hypotheses == 0) | drawing, 0.0, IMPOSSIBLE),
         lengths=ops.zeros(shape, "int32"),
         finished=ops.zeros(shape, "bool"),
@@ -81,9 +82,9 @@ def likeliest_words(model, hidden, live, number):
 
     Args:
         model: A `Translator`.
-        hidden: What the output embedding is multiplied with, `[B, K, E]`.
-        live: Which hypotheses go on, `[B, K]`; what is found for others does not matter.
-        number: Words.
+        hidden: Hidden states before the output embedding, `[B, K, E]`.
+        live: Booleans `[B, K]`, `True` for unfinished hypotheses. The results of the others are arbitrary.
+        number: Number of words.
     """
     logits = ops.cast(model.scores(hidden), "float32")
     best, words = ops.top_k(logits, number)
@@ -91,7 +92,7 @@ def likeliest_words(model, hidden, live, number):
 
 
 def advance(model, end_id, step, beam, draw=None):
-    """The beam one word later."""
+    """The beam after one more word."""
     hidden, states, _ = model.step(beam.last, beam.states, beam.memory)
     if draw is None:
         live = ~beam.finished & (beam.scores > IMPOSSIBLE)
@@ -123,26 +124,26 @@ def advance(model, end_id, step, beam, draw=None):
 
 
 def best_continuations(best, words, beam):
-    """Of each sentence's hypotheses, the best `K` continuations: parents, words and scores, `[B, K]` each.
+    """The best `K` continuations per sentence: parents, words and scores, `[B, K]` each.
 
     Args:
-        best: Log-probabilities of each hypothesis's likeliest words, at most `K`, best first.
+        best: Log-probabilities of at most `K` likeliest words of each hypothesis, best first.
         words: These words.
-        beam: The `Beam` they continue.
+        beam: The `Beam` to continue.
     """
     beam_size = beam.scores.shape[1]
     scores = beam.scores[..., None] + best
     finished = ops.expand_dims(beam.finished, -1)
     alone = ops.where(ops.arange(best.shape[-1]) == 0, beam.scores[..., None], 2 * IMPOSSIBLE)
     scores = ops.where(finished, alone, scores)
-    rows, choices = ops.shape(scores)[0], best.shape[-1]
-    scores, places = ops.top_k(ops.reshape(scores, (rows, beam_size * choices)), beam_size)
-    words = ops.take_along_axis(ops.reshape(words, (rows, beam_size * choices)), places, axis=1)
+    sentences, choices = ops.shape(scores)[0], best.shape[-1]
+    scores, places = ops.top_k(ops.reshape(scores, (sentences, beam_size * choices)), beam_size)
+    words = ops.take_along_axis(ops.reshape(words, (sentences, beam_size * choices)), places, axis=1)
     return places // choices, ops.cast(words, "int32"), scores
 
 
 def drawn_continuations(logits, beam, draw, step):
-    """A word drawn for each hypothesis: parents, words and scores, `[B, K]` each."""
+    """One drawn word per hypothesis: parents, words and scores, `[B, K]` each."""
     shape = ops.shape(logits)
     candidates = candidate_scores(ops.reshape(logits, (-1, logits.shape[-1])), *draw[1:])
     reached = ops.cumsum(ops.softmax(candidates, axis=-1), axis=-1)
@@ -154,7 +155,7 @@ def drawn_continuations(logits, beam, draw, step):
 
 
 def ranked(beam, length_penalty):
-    """Words `[B, K, L]` and normalised scores `[B, K]`, best first."""
+    """Words `[B, K, L]` and scores `[B, K]` divided by the length penalty, best first."""
     lengths = ops.cast(ops.maximum(beam.lengths, 1), "float32")
     scores, order = ops.top_k(beam.scores / lengths**length_penalty, beam.scores.shape[1])
     return ops.take_along_axis(beam.words, ops.expand_dims(order, -1), 1), scores
@@ -162,54 +163,55 @@ def ranked(beam, length_penalty):
 
 @dispatch
 def search(model, source, limits, beam_size, length_penalty, end_id, draw=None):
-    """Translates a batch, one compiled call for each word.
+    """Translates a batch with one compiled call per word.
 
-    Rows are padded to powers of two and lengths to multiples, so that few shapes are compiled.
+    The batch size is padded to a power of two and lengths to multiples of 16, so that few shapes are compiled.
 
     Args:
         model: A `Translator`.
         source: Word ids `[B, S]`, padded with -1.
-        limits: Words each translation may have, `[B]`.
+        limits: Maximum number of words per translation, `[B]`.
         beam_size: Hypotheses per sentence.
         length_penalty: Scores are divided by the length to this power.
         end_id: The id that ends a translation.
-        draw: A `Draw` to draw words by, or `None` for the best.
+        draw: A `Draw` for sampling, or `None` for the best translations.
 
     Returns:
         NumPy arrays, best first: words `[B, K, L]` padded with -1, and scores `[B, K]`.
     """
     number, longest = len(source), int(limits.max(initial=1))
-    filling, steps = (1 << max(number - 1, 0).bit_length()) - number, -(-longest // LENGTHS_OF) * LENGTHS_OF
-    source = np.pad(source, ((0, filling), (0, -source.shape[1] % LENGTHS_OF)), constant_values=PAD_ID)
-    limits = np.pad(limits, (0, filling), constant_values=1)
+    padding = (1 << max(number - 1, 0).bit_length()) - number
+    steps = -(-longest // LENGTH_MULTIPLE) * LENGTH_MULTIPLE
+    source = np.pad(source, ((0, padding), (0, -source.shape[1] % LENGTH_MULTIPLE)), constant_values=PAD_ID)
+    limits = np.pad(limits, (0, padding), constant_values=1)
     if draw is not None:
-        draw = draw._replace(uniform=np.pad(draw.uniform, ((0, filling), (0, 0), (0, steps - longest))))
+        draw = draw._replace(uniform=np.pad(draw.uniform, ((0, padding), (0, 0), (0, steps - longest))))
     key = f"beam of {beam_size}, {'best' if draw is None else 'drawn'}, end {end_id}"
     encode = model.compiled_once("encode", lambda: compile_function(model, lambda ids: model.encode(ids, False)))
     one_step = model.compiled_once(key, lambda: compile_function(model, partial(advance, model, end_id)))
     beam = first_beam(encode(ops.convert_to_tensor(source)), limits, beam_size, steps, draw is not None)
     words = np.full((len(source), beam_size, steps), PAD_ID, np.int32)
     scores = np.full((len(source), beam_size), IMPOSSIBLE, np.float32)
-    rows, drawn = np.arange(len(source)), [] if draw is None else [draw]
+    sentences, drawn = np.arange(len(source)), [] if draw is None else [draw]
 
-    def put(beam):
+    def write_results(beam):
         found = ranked(beam, length_penalty)
-        words[rows], scores[rows] = (ops.convert_to_numpy(part) for part in found)
+        words[sentences], scores[sentences] = (ops.convert_to_numpy(part) for part in found)
 
     for step in range(longest):
         beam = one_step(ops.convert_to_tensor(step, "int32"), beam, *drawn)
         live = ~ops.convert_to_numpy(beam.finished).all(axis=1)
         if not live.any():
             break
-        if len(rows) > 1 and live.sum() <= len(rows) // 2:
-            put(beam)
-            kept = np.argsort(~live, kind="stable")[: len(rows) // 2]
-            beam, *drawn = _kept_rows((beam, *drawn), kept)
-            rows = rows[kept]
-    put(beam)
+        if len(sentences) > 1 and live.sum() <= len(sentences) // 2:
+            write_results(beam)
+            kept = np.argsort(~live, kind="stable")[: len(sentences) // 2]
+            beam, *drawn = _kept_sentences((beam, *drawn), kept)
+            sentences = sentences[kept]
+    write_results(beam)
     return words[:number, :, :longest], scores[:number]
 
 
-def _kept_rows(arrays, kept):
-    """Some rows of every array that has rows."""
+def _kept_sentences(arrays, kept):
+    """The sentences `kept` of every array; scalars stay as they are."""
     return keras.tree.map_structure(lambda part: ops.take(part, kept, axis=0) if len(part.shape) else part, arrays)

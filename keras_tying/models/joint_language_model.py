@@ -1,4 +1,4 @@
-"""A feed-forward language model that also sees the sentence being translated."""
+"""Feed-forward language models with context from the source sentence."""
 
 import keras
 import numpy as np
@@ -14,27 +14,28 @@ from keras_tying.models.serialization import layer_config
 
 @keras.saving.register_keras_serializable("keras_tying")
 class JointLanguageModel(NextWordModel):
-    """The next target word from the words before it and source words: NNLM, NNJM, NNJM-Global.
+    """Predicts the next target word from the previous words and source words: NNLM, NNJM, NNJM-Global.
 
-    The vectors of the source window, of the target history (oldest first) and of the global source context, side by
-    side, are `x`; with hidden layers `f`, output embedding `U` and its bias `b`, the scores of all words are
-    `U f(x) + b`. When tied, `U` holds the target words' input vectors; a `Dense` layer without bias at
-    the end of the hidden layers projects to their width.
+    `x` is the concatenation of the vectors of the source window, the global source context and the target history
+    (oldest word first). With hidden layers `f`, output embedding `U` and its bias `b`, the scores of all words are
+    `U f(x) + b`. When tied, `U` is the input embedding of target words, and a `Dense` layer without bias at the end
+    of the hidden layers projects to its width.
 
     `keras_tying.zoo.nnlm`, `nnjm` and `nnjm_global` build the published models.
 
     Args:
         embedding: Layer that embeds target words, for example `keras.layers.Embedding`; tied, a `TiedEmbedding`.
-        hidden_layers: List of layers, from the vectors side by side `[B, I]` to what the output embedding is multiplied
-            with, `[B, H]`.
+        hidden_layers: List of layers, from the concatenated vectors `[B, I]` to the hidden states `[B, H]` before the
+            output embedding.
         order: Integer `n`: the history has `n - 1` words. Defaults to 4.
-        source_embedding: Layer that embeds source words; `None` (default) for a model that sees no source.
-        window: Integer, source words around the affiliated one, itself included: odd, or 0 (default)
-            for none, which leaves the NNLM.
-        global_context: Optional list of layers that make vectors `[B, C]` of the whole source sentence: a
+        source_embedding: Layer that embeds source words; `None` (default) for a model without source context.
+        window: Integer, number of source words around the affiliated word, which is included: odd, or 0 (default)
+            for no window.
+        global_context: Optional list of layers that compute a vector `[B, C]` from the source sentence: a
             `SectionMeans` and any layers after it.
         sentence_length: Integer: with a global context, sentences are padded or cut to it. Defaults to 100.
-        output_embedding: `TiedEmbedding` that scores target words; `None` (default) ties: `embedding` scores them.
+        output_embedding: `TiedEmbedding` that scores target words. `None` (default) is the tied model, in which
+            `embedding` scores them.
         **kwargs: `name`, `dtype`, `trainable`.
 
     Call arguments:
@@ -123,7 +124,7 @@ class JointLanguageModel(NextWordModel):
 
     @property
     def source_vocabulary_size(self):
-        """Source word types; 0 for a model that sees no source."""
+        """Source word types; 0 for a model without source context."""
         return 0 if self.source_embedding is None else self.source_embedding.input_dim
 
     @property
@@ -133,7 +134,7 @@ class JointLanguageModel(NextWordModel):
 
     @property
     def tied(self):
-        """Whether the output embedding is the target words' input embedding."""
+        """Whether the output embedding is the input embedding of target words."""
         return self.output_embedding is self.embedding
 
     def build(self, input_shape=None):
@@ -154,62 +155,58 @@ class JointLanguageModel(NextWordModel):
             )
         self.built = True
 
-    # Computation
-
     def call(self, inputs, targets=None, sample_weight=None, training=None):
         if isinstance(inputs, Example):
             inputs, targets, sample_weight = inputs
         return self.outputs_of(self.hidden_states(inputs, training), targets, sample_weight, training)
 
     def hidden_states(self, inputs, training=None):
-        """Word ids to what the output embedding is multiplied with, `[B, H]`."""
+        """Hidden states `[B, H]` before the output embedding, from word ids."""
         source = self._source_features(inputs, training)
-        hidden = ops.concatenate([*source, self._side_by_side(self.embedding(inputs["history"]))], -1)
+        hidden = ops.concatenate([*source, self._concatenated(self.embedding(inputs["history"]))], -1)
         return apply_layers(self.hidden_layers, hidden, training=training)
 
     def _source_features(self, inputs, training):
-        """Window and global context, each `[B, width]`, as far as the model has them."""
+        """List of the vectors of window and global context that the model has, each `[B, width]`."""
         if not self.global_context:
-            return [self._side_by_side(self.source_embedding(inputs["window"]))] if self.window else []
+            return [self._concatenated(self.source_embedding(inputs["window"]))] if self.window else []
         sentence = ops.cast(inputs["sentence"], "int32")
         lengths = ops.sum(ops.cast(sentence > PAD_ID, "int32"), axis=-1)
-        # Padded with its last word, its end: what a fixed split averages in, and no other looks at.
+        # Padded with the end of the sentence, which a fixed split includes in its means.
         end = ops.take_along_axis(sentence, ops.expand_dims(ops.maximum(lengths - 1, 0), -1), axis=-1)
         sentence = ops.where(sentence > PAD_ID, sentence, ops.maximum(end, 0))
         if not self.window:
             return [self._context(self.source_embedding(sentence), sentence, lengths, training)]
-        # One lookup for both: its gradient is as large as the vocabulary.
+        # One lookup for both, because its gradient has the size of the vocabulary.
         vectors = self.source_embedding(ops.concatenate([ops.cast(inputs["window"], "int32"), sentence], axis=-1))
         window, sentence_vectors = vectors[:, : self.window], vectors[:, self.window :]
-        return [self._side_by_side(window), self._context(sentence_vectors, sentence, lengths, training)]
+        return [self._concatenated(window), self._context(sentence_vectors, sentence, lengths, training)]
 
     def _context(self, vectors, sentence, lengths, training):
         section_means, *layers = self.global_context
         return apply_layers(layers, section_means(vectors, sentence, lengths), training=training)
 
-    def _side_by_side(self, vectors):
+    def _concatenated(self, vectors):
         return ops.reshape(vectors, (-1, vectors.shape[1] * vectors.shape[2]))
-
-    # Bootstrapping
 
     @property
     def word_vectors(self):
-        """Input word vectors as NumPy arrays: `"target"` `[V, d]` and, if there is one, `"source"`."""
+        """Input word vectors as NumPy arrays: `"target"` `[V, d]` and, with a source embedding, `"source"`."""
         vectors = {"target": ops.convert_to_numpy(self.embedding.embeddings)}
         if self.source_embedding is not None:
             vectors["source"] = ops.convert_to_numpy(self.source_embedding.embeddings)
         return vectors
 
     def bootstrap(self, source=None, target=None):
-        """Starts from word vectors that are known, as `other.bootstrap(**nnjm.word_vectors)` does.
+        """Sets the input embeddings to given word vectors, for example `other.bootstrap(**nnjm.word_vectors)`.
 
         Args:
-            source: Optional vectors `[source_vocabulary_size, embedding_size]`. A row with a NaN leaves
-                the word as it is.
+            source: Optional vectors `[source_vocabulary_size, embedding_size]`. Words whose row contains NaN keep
+                their vectors.
             target: The same for target words.
 
         Raises:
-            ValueError: If the vectors are not of the model's vocabulary and width.
+            ValueError: If the shape of the vectors is not that of the embedding.
         """
         for name, vectors, layer in (
             ("source", source, self.source_embedding),
@@ -223,17 +220,15 @@ class JointLanguageModel(NextWordModel):
             known = ~np.isnan(vectors).any(axis=1, keepdims=True)
             layer.embeddings.assign(np.where(known, vectors, ops.convert_to_numpy(layer.embeddings)))
 
-    # Inference
-
     def score(self, inputs, targets):
-        """Scores words against their context.
+        """Log-probabilities of words given their context.
 
         Args:
-            inputs: What `call` takes.
+            inputs: Inputs of `call`.
             targets: Word ids `[B]`.
 
         Returns:
-            NumPy array `[B]`: the natural logarithm of each target's probability.
+            NumPy array `[B]`: the natural logarithm of the probability of each target.
 
         Raises:
             ValueError: If an id is outside its vocabulary.

@@ -1,4 +1,4 @@
-"""A language model whose output embedding may be its input embedding."""
+"""Language model with a tied or an untied output embedding."""
 
 from functools import partial
 
@@ -22,7 +22,7 @@ POSITION_WISE = (
     keras.layers.LayerNormalization,
     keras.layers.RMSNormalization,
 )
-"""Layers without a state that treat each word alone."""
+"""Layers without a state that process each word independently."""
 
 
 @keras.saving.register_keras_serializable("keras_tying")
@@ -30,22 +30,22 @@ class LanguageModel(NextWordModel):
     """Word-level language model: embedding, any layers, output embedding.
 
     With input words `c`, the input embedding `U`, the hidden layers `f` and the output embedding `V`, the scores of all
-    words are `V f(U c) + b`. When tied, `V = U`. A projection before the output embedding is a `Dense` layer at the end
-    of the hidden layers.
+    words are `V f(U c) + b`. When tied, `V = U`. For a projection before the output embedding, end the hidden layers
+    with a `Dense` layer.
 
     The hidden layers are applied in order. A layer with a recurrent state (`state_size`) receives `initial_state` and
-    returns its new states: the LSTM, GRU and RNN layers of Keras, and those of `keras_tying.layers`. Other
-    layers map `[B, T, I]` to `[B, T, O]` and must not look at later words: `Dense`, `Conv1D(padding="causal")`,
-    a causal Transformer block. A layer whose `call` has an argument `training` receives it, and one whose
-    `call` has an argument `ids`, as `WordDropout` has, receives the word ids.
+    returns its new states: the LSTM, GRU and RNN layers of Keras, and `LSTM` and `RecurrentHighway` of
+    `keras_tying.layers`. Other layers map `[B, T, I]` to `[B, T, O]` and must not use later words: `Dense`,
+    `Conv1D(padding="causal")`, a causal Transformer block. A layer whose `call` has an argument `training` receives it,
+    and a layer whose `call` has an argument `ids`, for example `WordDropout`, receives the word ids.
 
-    Trained on windows `[B, T]` of a text cut into `B` rows, the model carries its recurrent states from one
-    window to the next once `carry_state(B)` was called. `keras_tying.zoo` builds published models.
+    To train on windows `[B, T]` of a text cut into `B` rows, call `carry_state(B)` first: the model then carries its
+    recurrent states from one window to the next. `keras_tying.zoo` builds published models.
 
     Args:
-        embedding: The `TiedEmbedding` of the words. Its reverse role scores the next word.
-        hidden_layers: List of layers, from embedded words `[B, T, H]` to what the output embedding is multiplied
-            with, `[B, T, H]`. Recurrent layers need `return_sequences=True` and `return_state=True`.
+        embedding: The `TiedEmbedding` of the words. It also scores the next word.
+        hidden_layers: List of layers, from embedded words `[B, T, H]` to hidden states `[B, T, H]` before the output
+            embedding. Recurrent layers need `return_sequences=True` and `return_state=True`.
         **kwargs: `name`, `dtype`, `trainable`.
 
     Call arguments:
@@ -100,7 +100,7 @@ class LanguageModel(NextWordModel):
 
     @property
     def hidden_size(self):
-        """Width `H` of the embedding and of what it is multiplied with."""
+        """Width `H` of the embedding and of the hidden states."""
         return self.embedding.output_dim
 
     @property
@@ -110,7 +110,7 @@ class LanguageModel(NextWordModel):
 
     @property
     def output_embedding(self):
-        """The layer that scores words: the one that embeds them."""
+        """The layer that scores words: `embedding`."""
         return self.embedding
 
     @property
@@ -120,10 +120,10 @@ class LanguageModel(NextWordModel):
 
     @property
     def reads_word_by_word(self):
-        """Whether the states hold all that the model knows of the words so far.
+        """Whether a text can be continued from the states and the last word.
 
-        It is so if each hidden layer has a state or treats every word alone. A model with other layers, such as
-        convolutions or attention, must read the words again to continue a text.
+        This is the case if each hidden layer has a state or processes every word independently. A model with other
+        layers, such as convolutions or attention, must read the previous words again.
         """
         return all(_is_recurrent(layer) or isinstance(layer, POSITION_WISE) for layer in self.hidden_layers)
 
@@ -136,8 +136,6 @@ class LanguageModel(NextWordModel):
                 f"that size. Received: a last layer of width {hidden.shape[-1]}"
             )
         self.built = True
-
-    # Computation
 
     def call(self, inputs, targets=None, sample_weight=None, states=None, training=None, return_states=False):
         carrying = False
@@ -152,7 +150,7 @@ class LanguageModel(NextWordModel):
         return (outputs, states) if return_states else outputs
 
     def hidden_states(self, inputs, states=None, training=None):
-        """Word ids `[B, T]` to what the output embedding is multiplied with, `[B, T, H]`, and states."""
+        """Hidden states `[B, T, H]` before the output embedding, and recurrent states, from word ids `[B, T]`."""
         hidden, new_states = self.embedding(inputs), []
         remaining = None if states is None else iter(states)
         for layer in self.hidden_layers:
@@ -175,41 +173,39 @@ class LanguageModel(NextWordModel):
             return {"tied": self.embedding.embeddings}
         return {"input": self.embedding.embeddings, "output": self.embedding.output_embeddings}
 
-    # State carried from window to window
-
     def carry_state(self, batch_size):
-        """From now on, `fit` and `evaluate` start each batch where the one before it ended.
+        """Makes `fit` and `evaluate` start each batch with the last states of the previous batch.
 
         Args:
-            batch_size: Rows of every batch, divided among the replicas of a `tf.distribute.Strategy`.
+            batch_size: Integer, the size of every batch. It is divided among the replicas of a
+                `tf.distribute.Strategy`.
 
         Raises:
-            ValueError: If the state is allocated for another batch size already, or the replicas cannot have as many
-                rows each.
+            ValueError: If the state is already allocated for another batch size, or the batch size is not a multiple
+                of the number of replicas.
         """
         with scope_of(self):
             self.carried.allocate(part_of(self, batch_size))
 
     def reset_state(self):
-        """Forgets the carried state, as at the start of a text."""
+        """Sets the carried state to zero, as at the start of a text."""
         self.carried.reset()
 
     def _next_window(self, inputs, training):
-        """`hidden_states` of the window that follows the last one, whose states are kept for the next."""
+        """`hidden_states` of the next window, from the carried state, which is updated."""
         rows, (batch, steps) = self.carried.batch_size, inputs.shape
         if batch not in (None, rows):
-            raise ValueError(f"The carried state has {rows} rows. Received: a batch of {batch}.")
-        inputs = ops.reshape(inputs, (rows, -1 if steps is None else steps))  # rows that are known when compiling
+            raise ValueError(f"The carried state needs batches of {rows} rows. Received: a batch of {batch} rows.")
+        inputs = ops.reshape(inputs, (rows, -1 if steps is None else steps))  # makes the batch size static
         hidden, states = self.hidden_states(inputs, self.carried.values, training)
         self.carried.update(states)
         return hidden, states
 
-    # Inference
-
     def token_log_probabilities(self, inputs, targets, states=None, stochastic=False):
-        """Log-probabilities of `targets` `[B, T]` after `inputs` `[B, T]`, and the states behind them.
+        """Log-probabilities of `targets` `[B, T]` after `inputs` `[B, T]`, and the states after the last input.
 
-        With `stochastic`, dropout is active: one pass of many whose probabilities are averaged.
+        With `stochastic`, dropout is active, as for Monte Carlo dropout, which averages the probabilities of many
+        passes.
 
         Raises:
             ValueError: If an id is outside the vocabulary.
@@ -228,19 +224,19 @@ class LanguageModel(NextWordModel):
         return -nll, states
 
     def zero_states(self, batch_size):
-        """States of `batch_size` texts that have not begun."""
+        """States at the start of a text, for `batch_size` rows."""
         return [ops.zeros((batch_size, width), self.compute_dtype) for width in self.carried.widths]
 
     def score(self, inputs, targets, states=None):
-        """Scores words against what came before them.
+        """Log-probabilities of words given the previous words.
 
         Args:
             inputs: Word ids `[B, T]`.
             targets: Word ids `[B, T]`: the word that follows each input.
-            states: Optional states `[B, H]`, as `call` takes them.
+            states: Optional list of states `[B, H]`, see `call`.
 
         Returns:
-            NumPy array `[B, T]`: the natural logarithm of each target's probability.
+            NumPy array `[B, T]`: the natural logarithm of the probability of each target.
         """
         log_probabilities, _ = self.token_log_probabilities(inputs, targets, states)
         return ops.convert_to_numpy(log_probabilities)
@@ -248,16 +244,16 @@ class LanguageModel(NextWordModel):
     def generate(self, prefix, length, temperature=1.0, top_k=None, top_p=None, seed=None):
         """Continues texts.
 
-        A model whose states hold all it knows of the text (see `reads_word_by_word`) reads each new word once. Any
-        other, such as a model without recurrent layers, reads all words so far again for each new word.
+        A model that `reads_word_by_word` reads each new word once. Other models, for example models without recurrent
+        layers, read the whole text again for each new word.
 
         Args:
             prefix: Word ids `[B, T]`, at least one per row.
-            length: Integer, words to add.
-            temperature: Scores are divided by it; 0 takes the likeliest word each time.
-            top_k: Optional integer: only the `top_k` likeliest words may follow.
-            top_p: Optional float in (0, 1]: only the fewest words that together have this probability.
-            seed: Optional integer that makes the result repeatable.
+            length: Integer, number of words to add.
+            temperature: Float at least 0 by which scores are divided; 0 always takes the likeliest word.
+            top_k: Optional integer: draw from the `top_k` likeliest words only.
+            top_p: Optional float in (0, 1]: draw from the smallest set of likeliest words that has this probability.
+            seed: Optional integer for repeatable results.
 
         Returns:
             NumPy array `[B, length]` of word ids.
@@ -287,6 +283,6 @@ def _check_returns_states(layer):
 
 
 def _like_state_size(layer, states):
-    """A flat list of states in the layer's own nesting, such as that of stacked cells."""
+    """A flat list of states in the structure of `layer.state_size`, which is nested for stacked cells."""
     size = layer.state_size
     return keras.tree.pack_sequence_as(size, states) if isinstance(size, (list, tuple)) else states

@@ -1,4 +1,4 @@
-"""The base of models that predict the next word: hidden states times an output embedding."""
+"""Base class of models that predict the next word from hidden states and an output embedding."""
 
 import inspect
 from typing import Any, NamedTuple
@@ -14,13 +14,13 @@ from keras_tying.models.serialization import from_layer_configs
 
 
 class Example(NamedTuple):
-    """A batch to train or evaluate on, as one argument of a model.
+    """A batch for training or evaluation, as one argument of a model.
 
-    Keras's training step calls `model(x, training=True)`. The models here hand it an `Example` for `x`, so that `call`
-    receives the targets as well.
+    The training step of Keras calls `model(x, training=True)`. The models of keras_tying pass an `Example` as `x`, so
+    that `call` receives the targets as well.
 
     Attributes:
-        inputs: What `call` takes otherwise.
+        inputs: The inputs of `call`.
         targets: Word ids `[B, T]` or `[B]`. With `None`, `call` returns logits.
         sample_weight: Optional weights that broadcast to the targets.
     """
@@ -31,14 +31,14 @@ class Example(NamedTuple):
 
 
 class Losses(NamedTuple):
-    """What a model computes where it is given targets.
+    """Output of a model that is called with targets.
 
     Attributes:
         loss: The compiled loss, a scalar, without the penalties of regularizers.
         token_losses: Negative log-likelihood of each target, `[B, T]` or `[B]`.
         counted: Weight of each target in a mean, of the same shape.
-        hidden: What the output embedding is multiplied with, `[B, T, H]` or `[B, H]`.
-        logits: Scores of all words, where metrics are compiled on them; else `None`.
+        hidden: Hidden states before the output embedding, `[B, T, H]` or `[B, H]`.
+        logits: Scores of all words if `compile` was given metrics, else `None`.
     """
 
     loss: Any
@@ -49,14 +49,14 @@ class Losses(NamedTuple):
 
 
 class NextWordModel(ReplicatedModel):
-    """A model whose output embedding scores the next word, trained without keeping logits.
+    """Base class of models whose output embedding scores the next word. They train without keeping logits.
 
-    Without targets it returns logits, with targets `Losses`: a `SequenceCrossEntropy` goes from hidden states
-    straight to loss and gradient. `fit` and `evaluate` give targets to the model (see `Example`) if the
-    compiled loss is a `SequenceCrossEntropy`; any other Keras loss gets logits, and so does `predict`.
+    Without targets a model returns logits, with targets `Losses`. If the compiled loss is a `SequenceCrossEntropy`,
+    `fit` and `evaluate` pass the targets to the model (see `Example`), and loss and gradient are computed from hidden
+    states. Any other Keras loss receives logits. `predict` returns logits.
 
-    A subclass has `embedding` and `output_embedding`, the layers that embed and score words, and ends its `call`
-    with `return self.outputs_of(hidden, targets, sample_weight, training)`.
+    A subclass has the attributes `embedding` and `output_embedding`, the layers that embed and score words, and ends
+    its `call` with `return self.outputs_of(hidden, targets, sample_weight, training)`.
 
     Args:
         **kwargs: `name`, `dtype`, `trainable`.
@@ -66,7 +66,7 @@ class NextWordModel(ReplicatedModel):
     output_embedding: Any
 
     def __init__(self, **kwargs):
-        super().__init__(autocast=False, **kwargs)  # weights of samples stay float32
+        super().__init__(autocast=False, **kwargs)  # sample weights stay float32
         self.perplexity = Perplexity()
         self.loss_seeds = keras.random.SeedGenerator(0)
         self._token_loss = _TokenLoss()
@@ -77,8 +77,8 @@ class NextWordModel(ReplicatedModel):
 
         Args:
             optimizer: An optimizer or its name.
-            loss: `"auto"` (default) is `SequenceCrossEntropy()`. `AugmentedLoss` and `SampledCrossEntropy` also start
-                from hidden states; any other Keras loss gets logits.
+            loss: `"auto"` (default) is `SequenceCrossEntropy()`. `AugmentedLoss` and `SampledCrossEntropy` are also
+                computed from hidden states. Any other Keras loss receives logits.
             *args: Further arguments.
             **kwargs: Further arguments.
         """
@@ -87,7 +87,7 @@ class NextWordModel(ReplicatedModel):
 
     @property
     def output_projection(self):
-        """The parameters of the output embedding, as losses take them."""
+        """The parameters of the output embedding, as an argument of losses."""
         output = self.output_embedding
         return OutputProjection(
             output.output_embeddings, output.bias, output.logit_soft_cap, input_embeddings=self.embedding.embeddings
@@ -98,7 +98,10 @@ class NextWordModel(ReplicatedModel):
         return self.output_embedding(hidden, reverse=True)
 
     def outputs_of(self, hidden, targets=None, sample_weight=None, training=None):
-        """Logits of hidden states; with targets `Losses`, by the compiled loss or, if it takes logits, a plain one."""
+        """Logits of hidden states; with targets `Losses`.
+
+        The loss is the compiled one, or `SequenceCrossEntropy()` if the compiled loss takes logits.
+        """
         if targets is None:
             return self.scores(hidden)
         loss = self.loss if self._loss_takes_hidden else SequenceCrossEntropy()
@@ -118,8 +121,6 @@ class NextWordModel(ReplicatedModel):
     def _loss_takes_hidden(self):
         return isinstance(self.loss, SequenceCrossEntropy)
 
-    # Training
-
     def train_step(self, *arguments):
         return super().train_step(*self._with_example(*arguments))
 
@@ -127,7 +128,7 @@ class NextWordModel(ReplicatedModel):
         return super().test_step(*self._with_example(*arguments))
 
     def _with_example(self, *arguments):
-        """The arguments of a step, on any backend; the last one is the data, whose inputs become an `Example`."""
+        """The arguments of a step on any backend. The last one is the data, in which `Example` replaces the inputs."""
         *state, data = arguments
         inputs, targets, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
         example = Example(inputs, targets, sample_weight) if self._loss_takes_hidden else Example(inputs)
@@ -146,17 +147,15 @@ class NextWordModel(ReplicatedModel):
             self.perplexity.update_state(y, y_pred, sample_weight)
         return super().compute_metrics(x, y, y_pred, sample_weight)
 
-    # Inference
-
     def compiled_once(self, name, compile_it):
-        """The compiled function of that name, made by `compile_it` when first asked for."""
+        """The compiled function of that name. The first call makes it with `compile_it`."""
         if name not in self._functions:
             self._functions[name] = compile_it()
         return self._functions[name]
 
     def quantize(self, *args, **kwargs):
         super().quantize(*args, **kwargs)
-        self._functions.clear()  # they were compiled with the weights there were before
+        self._functions.clear()  # compiled with the weights before quantization
 
     @classmethod
     def from_config(cls, config, custom_objects=None):
@@ -164,20 +163,20 @@ class NextWordModel(ReplicatedModel):
 
 
 def apply_layers(layers, values, **arguments):
-    """Applies layers in order; each receives those of the arguments that its `call` takes."""
+    """Applies layers in order. Each layer receives only the arguments that its `call` takes."""
     for layer in layers:
         values = layer(values, **arguments_of(layer, **arguments))
     return values
 
 
 def arguments_of(layer, **given):
-    """Those of the arguments that the layer's `call` takes."""
+    """The subset of the arguments that the `call` of `layer` takes."""
     taken = inspect.signature(layer.call).parameters
     return {name: value for name, value in given.items() if name in taken}
 
 
 class _TokenLoss(keras.layers.Layer):
-    """Calls a loss on variables as they are: in mixed precision, `call` of a model sees them cast, the bias too."""
+    """Calls a loss without autocast: in mixed precision, `call` of a model gets all variables cast, even the bias."""
 
     def __init__(self):
         super().__init__(autocast=False, name="token_loss")

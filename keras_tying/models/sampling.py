@@ -1,4 +1,4 @@
-"""Choosing the next word from scores."""
+"""Sampling of the next word."""
 
 from functools import partial
 
@@ -13,16 +13,16 @@ EXCLUDED = -1e9
 
 
 def candidate_scores(scores, temperature, top_k=None, top_p=None):
-    """Scores to draw the next word from: words that may not follow have almost no probability left.
+    """Scores from which to draw the next word. Excluded words get a score of -1e9.
 
     Args:
         scores: Scores of all words `[B, V]`.
-        temperature: Scores are divided by it; 0 leaves the likeliest word alone.
-        top_k: How many of the likeliest words may follow, from 1 to `V`.
-        top_p: Words may follow that are among the fewest whose probabilities reach it, in (0, 1].
+        temperature: Scores are divided by it; 0 excludes all words but the likeliest.
+        top_k: Number of likeliest words to keep, from 1 to `V`.
+        top_p: Keeps the smallest set of likeliest words that has this probability, in (0, 1].
 
-    All but `scores` are numbers or scalar tensors. Where both limits are set, a word must meet both;
-    without limits (`None`) nothing needs to be sorted.
+    All arguments but `scores` are numbers or scalar tensors. With both limits, a word must meet both.
+    Without limits (`None`) the scores are not sorted.
 
     Returns:
         Float32 `[B, V]`.
@@ -68,7 +68,7 @@ def generate_words(model, prefix, length, temperature=1.0, top_k=None, top_p=Non
     words, written = ops.convert_to_tensor(prefix, "int32"), []
     read = model.zero_states(len(prefix))
     if not model.reads_word_by_word:
-        read = ops.pad(words, [[0, 0], [0, length]])  # of one length throughout, so that one function is compiled
+        read = ops.pad(words, [[0, 0], [0, length]])  # one length for all steps: one compiled function
     for i in range(length):
         place = ops.convert_to_tensor(prefix.shape[1] + i, "int32")
         scores, read = step(words, read, place, *map(ops.convert_to_tensor, options))
@@ -78,20 +78,20 @@ def generate_words(model, prefix, length, temperature=1.0, top_k=None, top_p=Non
 
 
 def _scores_by_state(model, words, states, place, *options):
-    """Scores `[B, V]` of what follows `words`, read from `states`; and the states after them."""
+    """Scores `[B, V]` of the word after `words`, which are read from `states`, and the new states."""
     hidden, states = model.hidden_states(words, states, training=False)
     return candidate_scores(model.scores(hidden[:, -1]), *options), states
 
 
 def _scores_of_whole_text(model, words, text, place, *options):
-    """Scores `[B, V]` of the word at `place`; and the text `[B, L]` with the last of `words` before that place."""
+    """Scores `[B, V]` of the word at `place`, and the text `[B, L]` with the last of `words` at `place - 1`."""
     text = ops.where(ops.arange(ops.shape(text)[1]) == place - 1, words[:, -1:], text)
-    hidden, _ = model.hidden_states(text, training=False)  # what stands behind `place` does not reach it
+    hidden, _ = model.hidden_states(text, training=False)  # the model uses no later words
     return candidate_scores(model.scores(ops.take(hidden, place - 1, axis=1)), *options), text
 
 
 def check_options(temperature, top_k, top_p):
-    """Raises ValueError unless words can be drawn so."""
+    """Raises ValueError if an option of sampling is out of range."""
     if temperature < 0:
         raise ValueError(f"`temperature` must be at least 0. Received: temperature={temperature}")
     if top_k is not None and top_k < 1:

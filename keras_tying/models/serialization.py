@@ -1,4 +1,4 @@
-"""Configurations of models that are made of layers."""
+"""Configurations of models that are composed of layers."""
 
 import keras
 
@@ -6,7 +6,7 @@ import keras
 def layer_config(layer):
     """The configuration of a layer, or of a list of layers; `None` stays `None`.
 
-    It does not say how the layer was built: a model builds its layers itself, under its own name.
+    `build_config` is left out: a model builds its layers itself, under its own name.
     """
     if isinstance(layer, (list, tuple)):
         return [layer_config(each) for each in layer]
@@ -15,5 +15,5 @@ def layer_config(layer):
 
 
 def from_layer_configs(cls, config, custom_objects=None):
-    """The model of class `cls` with the configuration `config`, in which layers are configurations too."""
+    """The model of class `cls` with the configuration `config`, which contains configurations of layers."""
     return cls(**keras.saving.deserialize_keras_object(config, custom_objects))

@@ -13,18 +13,18 @@ from keras_tying.models.serialization import from_layer_configs, layer_config
 
 @dispatch
 def train_step(model, *arguments):
-    """A step of training on a batch: the step of Keras, with its arguments."""
+    """The training step of Keras, with its arguments."""
     return ReplicatedModel.train_step(model, *arguments)
 
 
 class PairLosses(NamedTuple):
-    """What a skip-gram model computes for a batch with negatives; the words and weights are those of `targets`.
+    """Output of a skip-gram model for a batch with negatives; see `SkipGram.targets`.
 
     Attributes:
         loss: The sum over pairs, a scalar.
         words: Contexts and negatives `[R, O]`.
-        met: How often each word was met beside each centre as a context, `[R, S, O]`.
-        weights: How often in all, as a context or as a negative, `[R, S, O]`.
+        met: How often each word is a context of each centre, `[R, S, O]`.
+        weights: How often each word is a context or a negative of each centre, `[R, S, O]`.
     """
 
     loss: Any
@@ -35,41 +35,42 @@ class PairLosses(NamedTuple):
 
 @keras.saving.register_keras_serializable("keras_tying")
 class SkipGram(ReplicatedModel):
-    """Skip-gram: a word's input embedding predicts the words around it against words drawn at random.
+    """Skip-gram with negative sampling: a word predicts its context words among randomly drawn words.
 
-    With the input embedding `u` of a centre word, the output embedding `v` of a context word and those
-    of `k` negatives `n`, the loss of a pair is
+    With the input embedding `u` of a centre word, the output embedding `v` of a context word and the output
+    embeddings `v_n` of `k` negatives `n`, the loss of a pair is
 
         -log sigmoid(v . u) - sum over n of log sigmoid(-v_n . u)
 
-    where a negative that is the context word itself is left out. When tied, `v` and `u` are rows of
-    one matrix. The loss of a batch is the sum over its pairs, so that the learning rate means what it
-    means in word2vec, where every pair is an update of its own.
+    without the negatives that are equal to the context word. When tied, `v` and `u` are rows of one matrix. The
+    loss of a batch is the sum over its pairs. So the learning rate has the scale of word2vec, in which every pair
+    is a separate update.
 
-    The pairs of a span of text share `N` negatives. Each counts `k / N` times for each pair, which is in
-    expectation what `k` negatives of its own would be; the scores are one matrix product. `centres`, `contexts`
-    and `pairs` with `S = C = 1` are plain (centre, context) pairs, each with negatives of its own.
+    The pairs of a span of text share `N` negatives. Each negative has the weight `k / N` in each pair, which has the
+    same expectation as `k` negatives per pair, and the scores are one matrix product. For plain (centre, context)
+    pairs, each with its own negatives, use `centres`, `contexts` and `pairs` with `S = C = 1`.
 
-    Compiled with plain `keras.optimizers.SGD`, TensorFlow updates only the rows that occur in a batch;
-    any other optimizer or backend computes the gradient of the whole matrices.
+    With plain `keras.optimizers.SGD`, TensorFlow updates only the rows of words in the batch. With any other
+    optimizer or backend, the gradient has the size of the matrices.
 
     Args:
         embedding: Layer of the input embedding `[V, H]`, for example a `TiedEmbedding` without bias.
-        context_embedding: Layer of the output embedding `[V, H]`; `None` (default) ties: `embedding` has both roles.
+        context_embedding: Layer of the output embedding `[V, H]`. `None` (default) is the tied model, in which
+            `embedding` has both roles.
         negatives: Integer `k`, negatives per pair. Defaults to 5.
         **kwargs: `name`, `dtype`, `trainable`.
 
     Call arguments:
-        inputs: Dictionary as `keras_tying.data.SkipGramBatches` gives: `centres` `[R, S]` and
+        inputs: Dictionary of arrays, see `keras_tying.data.SkipGramBatches`: `centres` `[R, S]` and
             `contexts` `[R, C]`; for training also `negatives` `[R, N]` and `pairs` `[R, S, C]`.
 
     Output shape:
-        Scores `v . u` of the contexts, `[R, S, C]`; with negatives and pairs `PairLosses`. `predict` gives scores of
-        both kinds of batches.
+        Scores `v . u` of the contexts, `[R, S, C]`; with negatives and pairs `PairLosses`. `predict` always returns
+        scores.
 
     Attributes:
-        input_updates: How many pairs have updated each word in the role of the centre, `[V]`.
-        output_updates: How many pairs have updated each word as context or negative, `[V]`.
+        input_updates: Number of pairs that have updated each word as a centre, `[V]`.
+        output_updates: Number of pairs that have updated each word as a context or negative, `[V]`.
 
     Raises:
         ValueError: If `negatives` is below 1, or the embeddings differ in size.
@@ -99,7 +100,7 @@ class SkipGram(ReplicatedModel):
         self.context_embedding = context_embedding or embedding
         sizes = [(layer.input_dim, layer.output_dim) for layer in (self.embedding, self.context_embedding)]
         if sizes[0] != sizes[1]:
-            raise ValueError(f"Both embeddings must have one size. Received: {sizes[0]} and {sizes[1]}")
+            raise ValueError(f"Both embeddings must have the same size. Received: {sizes[0]} and {sizes[1]}")
         self.negatives = negatives
         self.pair_loss = keras.metrics.Mean(name="pair_loss")
         self.build()
@@ -114,7 +115,7 @@ class SkipGram(ReplicatedModel):
             **kwargs: Further arguments.
 
         Raises:
-            ValueError: If another loss is asked for.
+            ValueError: If another loss is given.
         """
         if loss not in ("auto", None):
             raise ValueError(f'SkipGram computes its own loss: use loss="auto". Received: loss={loss!r}')
@@ -145,8 +146,6 @@ class SkipGram(ReplicatedModel):
         self.output_updates = self.add_weight(name="output_updates", **counts)
         self.built = True
 
-    # Computation
-
     def call(self, inputs):
         if "negatives" not in inputs or "pairs" not in inputs:
             return self.scores(inputs["centres"], inputs["contexts"])
@@ -155,15 +154,15 @@ class SkipGram(ReplicatedModel):
         return PairLosses(ops.sum(weights * ops.softplus(scores) - met * scores), words, met, weights)
 
     def scores(self, centres, others):
-        """Scores `v . u` of words `[R, O]` beside centres `[R, S]`, `[R, S, O]`."""
+        """Scores `v . u`, `[R, S, O]`, of words `[R, O]` as contexts of centres `[R, S]`."""
         return ops.matmul(self.embedding(centres), ops.swapaxes(self.context_embedding(others), -1, -2))
 
     def targets(self, inputs):
-        """What a batch's loss is the sum of, for contexts and negatives side by side.
+        """The contexts and negatives of a batch with their weights in the loss.
 
         Returns:
-            The words `[R, C + N]`, and beside each centre, `[R, S, C + N]` each: how often the word was met as a
-            context, and how often in all, as a context or as a negative.
+            The words `[R, C + N]`, how often each word is a context of each centre `[R, S, C + N]`, and how often
+            each word is a context or a negative of each centre `[R, S, C + N]`.
         """
         contexts, negatives = inputs["contexts"], inputs["negatives"]
         pairs = ops.cast(inputs["pairs"], "float32")
@@ -177,8 +176,6 @@ class SkipGram(ReplicatedModel):
         if self.tied:
             return {"tied": self.embedding.embeddings}
         return {"input": self.embedding.embeddings, "output": self.context_embedding.embeddings}
-
-    # Training
 
     def train_step(self, *arguments):
         return train_step(self, *arguments)
@@ -200,12 +197,12 @@ class SkipGram(ReplicatedModel):
         return super().compute_metrics(x, y, y_pred, sample_weight)
 
     def update_metrics(self, loss, met):
-        """Adds a batch's loss to the mean loss of a pair."""
+        """Adds the loss of a batch to the mean loss per pair."""
         number = ops.maximum(ops.sum(met), 1.0)
         self.pair_loss.update_state(loss / number, number)
 
     def count_updates(self, centres, words, met, weights):
-        """Counts the pairs that update each word; arguments as `targets` gives them."""
+        """Counts the pairs that update each word. `words`, `met` and `weights` are the output of `targets`."""
 
         def by_word(ids, values):
             return ops.segment_sum(ops.reshape(values, (-1,)), ops.reshape(ids, (-1,)), self.vocabulary_size)

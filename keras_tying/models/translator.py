@@ -1,4 +1,4 @@
-"""Attention-based translation whose output embedding may be one of its input embeddings, or both."""
+"""Attention-based translation with untied, tied or three-way tied embeddings."""
 
 from typing import Any, NamedTuple
 
@@ -17,17 +17,17 @@ from keras_tying.models.serialization import layer_config
 
 
 class Encoded(NamedTuple):
-    """Source sentences as the decoder sees them: its `Memory`, and its state before the first word `[B, H]`."""
+    """Encoded source sentences: the `Memory` of the decoder and its initial state `[B, H]`."""
 
     memory: Any
     state: Any
 
 
 class Translations(NamedTuple):
-    """Translations of each sentence, best first.
+    """`N` translations of each sentence, best first.
 
     Attributes:
-        words: Ids `int32 [B, N, L]`, each closed by its end unless it was cut off, padded with -1.
+        words: Ids `int32 [B, N, L]`, padded with -1. Each translation ends with the end id, unless it was truncated.
         scores: Log-probabilities over `length ** length_penalty`, `float32 [B, N]`.
     """
 
@@ -39,32 +39,33 @@ class Translations(NamedTuple):
 class Translator(NextWordModel):
     """Bidirectional GRU encoder, conditional GRU decoder with attention, deep readout, output embedding.
 
-    With annotations `h_j` from the two directions side by side, the decoder's state `s`, the context
-    `c` it attends to and the previous word's vector `y`::
+    With the annotations `h_j`, the concatenated states of both directions, the decoder's state `s`, its context
+    `c` and the vector `y` of the previous word::
 
         s_0 = tanh(mean_j(h_j) W + b)
         s_t, c_t = ConditionalGRU(y_{t-1}, s_{t-1}, h)
         r_t = tanh(s_t W_1 + b_1 + y_{t-1} W_2 + b_2 + c_t W_3 + b_3)
         logits = r_t V^T + b
 
-    The readout `r` has the width of the target embedding, so `V` can be that embedding. The layers decide what is tied:
+    The readout `r` has the width of the target embedding, so `V` can be that embedding. The embedding layers decide
+    what is tied:
 
-    - `TiedEmbedding(..., tie_weights=False)` as `embedding`: nothing.
-    - `TiedEmbedding` as `embedding`, and a `source_embedding`: the decoder's input and output embeddings.
-    - `TiedEmbedding` as `embedding` alone: these and the encoder's, three-way. Source and target share a vocabulary.
+    - nothing: `embedding=TiedEmbedding(..., tie_weights=False)` and a `source_embedding`;
+    - the input and output embeddings of the decoder: `embedding=TiedEmbedding(...)` and a `source_embedding`;
+    - these and the embedding of the encoder (three-way): `embedding=TiedEmbedding(...)` alone. Source and target then
+      have one vocabulary.
 
     Args:
-        embedding: The `TiedEmbedding` of target words. Its reverse role scores them.
+        embedding: The `TiedEmbedding` of target words. It also scores them.
         units: Integer `H`, of the decoder and of each direction of the encoder. Defaults to 1000.
         source_embedding: Layer that embeds source words; `None` (default) for three-way tying.
-        dropout: Float in [0, 1): on word vectors, annotations and readout, drawn anew at every step.
+        dropout: Float in [0, 1), rate for word vectors, annotations and readout, with a new mask at every step.
             Defaults to 0.
         **kwargs: `name`, `dtype`, `trainable`.
 
     Call arguments:
-        inputs: Dictionary of word ids: `"source"` `[B, S]`, each sentence closed by its end, and
-            `"target"` `[B, T]`, the word before each one to predict. -1 pads, and is the word
-            before the first.
+        inputs: Dictionary of word ids, padded with -1: `"source"` `[B, S]`, sentences with the end id, and
+            `"target"` `[B, T]`, the word before each target. -1 is also the word before the first.
         targets: Optional word ids `[B, T]`.
         sample_weight: Optional weights of the targets, which broadcast to `[B, T]`.
         training: Boolean, whether dropout is active.
@@ -73,7 +74,7 @@ class Translator(NextWordModel):
         Logits `[B, T, V]`; with targets `Losses`.
 
     Raises:
-        ValueError: If `dropout` is outside its range, or three-way tying is asked of an embedding that is not tied.
+        ValueError: If `dropout` is outside its range, or `source_embedding` is `None` and `embedding` is not tied.
 
     Example:
 
@@ -94,7 +95,7 @@ class Translator(NextWordModel):
         super().__init__(**{"dtype": embedding.dtype_policy, **kwargs})
         if source_embedding is None and not embedding.tie_weights:
             raise ValueError(
-                "Without `source_embedding` the model is tied three ways, which needs an `embedding` with "
+                "Without `source_embedding` the model has three-way tying, which needs an `embedding` with "
                 "tie_weights=True. Received: tie_weights=False"
             )
         if not 0 <= dropout < 1:
@@ -143,7 +144,7 @@ class Translator(NextWordModel):
 
     @property
     def output_embedding(self):
-        """The layer that scores words: the one that embeds target words."""
+        """The layer that scores words: `embedding`."""
         return self.embedding
 
     def build(self, input_shape=None):
@@ -160,22 +161,20 @@ class Translator(NextWordModel):
             readout.build((None, None, size))
         self.built = True
 
-    # Computation
-
     def call(self, inputs, targets=None, sample_weight=None, training=None):
         if isinstance(inputs, Example):
             inputs, targets, sample_weight = inputs
         return self.outputs_of(self.hidden_states(inputs, training), targets, sample_weight, training)
 
     def hidden_states(self, inputs, training=None):
-        """Word ids to what the output embedding is multiplied with, `[B, T, E]`."""
+        """Hidden states `[B, T, E]` before the output embedding, from word ids."""
         encoded = self.encode(inputs["source"], training)
         words = self._vectors(self.embedding, inputs["target"], "target", training)
         states, contexts, _ = self.decoder(words, encoded.memory, encoded.state)
         return self._readout(states, words, contexts, training)
 
     def encode(self, source, training=None):
-        """`Encoded` sentences, from word ids `[B, S]`."""
+        """The `Encoded` sentences of word ids `[B, S]`."""
         mask = ops.greater_equal(source, 0)
         words = self._vectors(self.source_embedding, source, "source", training)
         annotations = ops.concatenate([self.forwards(words, mask=mask), self.backwards(words, mask=mask)], -1)
@@ -188,12 +187,12 @@ class Translator(NextWordModel):
         """One step for `N` hypotheses of each sentence.
 
         Args:
-            words: The word before, `[B, N]`; -1 before the first.
-            states: The decoder's states, `[B, N, H]`.
-            memory: From `encode`.
+            words: The previous words, `[B, N]`; -1 before the first word.
+            states: The previous states, `[B, N, H]`.
+            memory: The `memory` of `encode`.
 
         Returns:
-            What the output embedding is multiplied with, `[B, N, E]`, new states `[B, N, H]` and attention
+            Hidden states before the output embedding `[B, N, E]`, new states `[B, N, H]` and attention
             weights `[B, N, S]`.
         """
         vectors = self._vectors(self.embedding, words, "target", False)
@@ -210,7 +209,7 @@ class Translator(NextWordModel):
         return self.dropouts["readout"](ops.tanh(sum(parts)), training=training)
 
     def embedding_matrices(self):
-        """The embeddings `[V, E]` by role: `source`, `input` and `output` as far as they are apart."""
+        """The embeddings `[V, E]` by role: `source` and `input`, `output` or `decoder`; or `tied` alone."""
         matrix = self.embedding.embeddings
         if self.tying == "three_way":
             return {"tied": matrix}
@@ -219,17 +218,15 @@ class Translator(NextWordModel):
             return {**source, "decoder": matrix}
         return {**source, "input": matrix, "output": self.embedding.output_embeddings}
 
-    # Inference
-
     def score(self, inputs, targets):
-        """Scores target words against source and what came before them.
+        """Log-probabilities of target words given the source and the previous words.
 
         Args:
-            inputs: What `call` takes.
+            inputs: Inputs of `call`.
             targets: Word ids `[B, T]`, padded with -1.
 
         Returns:
-            NumPy array `[B, T]`: the natural logarithm of each target's probability, 0 for padding.
+            NumPy array `[B, T]`: the natural logarithm of the probability of each target, 0 for padding.
 
         Raises:
             ValueError: If an id is outside its vocabulary.
@@ -251,24 +248,24 @@ class Translator(NextWordModel):
         return ops.where(targets < 0, 0.0, -nll)
 
     def translate(self, source, end_id, beam_size=5, n_best=None, length_penalty=1.0, longest=None):
-        """Translates sentences, by beam search or, with a beam of 1, greedily.
+        """Translates sentences by beam search; a beam of 1 is greedy.
 
         Args:
-            source: Word ids `[B, S]`, each sentence closed by its end, padded with -1.
+            source: Word ids `[B, S]`, sentences with the end id, padded with -1.
             end_id: Integer, the id that ends a translation.
             beam_size: Integer, hypotheses per sentence. Defaults to 5.
             n_best: Integer, translations per sentence, at most `beam_size`. Defaults to 1.
             length_penalty: Log-probabilities are divided by the length to this power. Defaults to 1.
-            longest: Optional integer, words of a translation at most. Twice those of the source and
-                ten more is another limit.
+            longest: Optional integer, maximum number of words per translation. The maximum is never more than
+                twice the length of the source plus 10.
 
         Returns:
-            `words` `int32 [B, n_best, L]`, best first, padded with -1, and `scores` `float32 [B, n_best]`.
+            `Translations` with `n_best` translations per sentence.
         """
         n_best = 1 if n_best is None else n_best
         if beam_size < 1 or not 1 <= n_best <= beam_size:
             raise ValueError(
-                f"Expected a beam of at least 1 and at most as many translations. "
+                "`beam_size` must be at least 1, and `n_best` from 1 to `beam_size`. "
                 f"Received: beam_size={beam_size}, n_best={n_best}"
             )
         source = self._checked(source)
@@ -276,20 +273,20 @@ class Translator(NextWordModel):
         return Translations(words[:, :n_best], scores[:, :n_best])
 
     def sample(self, source, end_id, number=1, temperature=1.0, top_k=None, top_p=None, longest=None, seed=None):
-        """Draws translations.
+        """Draws random translations.
 
         Args:
-            source: What `translate` takes.
+            source: Word ids `[B, S]`, sentences with the end id, padded with -1.
             end_id: Integer, the id that ends a translation.
             number: Integer, translations per sentence. Defaults to 1.
-            temperature: Scores are divided by it; 0 takes the likeliest word each time.
-            top_k: Optional integer: only the `top_k` likeliest words may follow.
-            top_p: Optional float in (0, 1]: only the fewest words that together have this probability.
-            longest: As in `translate`.
-            seed: Optional integer that makes the result repeatable.
+            temperature: Float at least 0 by which scores are divided; 0 always takes the likeliest word.
+            top_k: Optional integer: draw from the `top_k` likeliest words only.
+            top_p: Optional float in (0, 1]: draw from the smallest set of likeliest words that has this probability.
+            longest: See `translate`.
+            seed: Optional integer for repeatable results.
 
         Returns:
-            What `translate` returns, with mean log-probabilities of a word for scores.
+            `Translations`, whose scores are mean log-probabilities per word.
         """
         check_options(temperature, top_k, top_p)
         source = self._checked(source)
@@ -304,7 +301,7 @@ class Translator(NextWordModel):
         return Translations(*search(self, source, limits, number, 1.0, end_id, draw))
 
     def _checked(self, source):
-        """Word ids `int32 [B, S]`."""
+        """`source` as word ids `int32 [B, S]`, or ValueError."""
         source = np.asarray(source, np.int32)
         if source.ndim != 2:
             raise ValueError(f"`source` must be word ids [B, S], padded with -1. Received: shape={source.shape}")
@@ -312,7 +309,7 @@ class Translator(NextWordModel):
         return source
 
     def attend(self, inputs):
-        """Attention weights `[B, T, S]` of each target word, inputs as `call` takes them."""
+        """Attention weights `[B, T, S]` of each target word, for inputs of `call`."""
         attend = self.compiled_once("attend", lambda: compile_function(self, self._attend))
         return ops.convert_to_numpy(attend({name: ops.convert_to_tensor(ids) for name, ids in inputs.items()}))
 
@@ -333,6 +330,6 @@ class Translator(NextWordModel):
 
 
 def word_limits(source, longest=None):
-    """Words a translation may have: twice those of its source and ten, `[B]`."""
+    """Maximum number of words per translation `[B]`: twice the length of the source plus 10, at most `longest`."""
     limits = 2 * (np.asarray(source) > PAD_ID).sum(axis=1) + 10
     return np.minimum(limits, longest or limits.max(initial=1)).astype(np.int32)

@@ -1,4 +1,4 @@
-"""The zoo: published configurations by name.
+"""Builders of published models, by name.
 
 >>> import keras_tying as kt
 >>> model = kt.zoo.ptb_small(tied=True)

@@ -4,7 +4,9 @@ import keras
 
 
 def uniform(initializer_range):
-    """Makes initializers of uniform(-range, range): a new one at each call, for one instance draws the same numbers.
+    """A function that returns a new initializer of uniform(-range, range) at each call.
+
+    Two variables need two initializers, because one initializer draws the same numbers each time.
 
     Example:
 

@@ -1,4 +1,4 @@
-"""The feed-forward language models of Zhang and Qi, at the size of their comparisons."""
+"""The feed-forward language models of Zhang and Qi."""
 
 import keras
 
@@ -12,12 +12,12 @@ ACTIVATIONS = ("tanh", "relu", "leaky_relu")
 
 @register
 def nnlm(target_vocabulary_size=10_000, tied=False, **kwargs):
-    """Three target words before the next one, and nothing of the source.
+    """Neural network language model: the three previous target words, without source words.
 
     Args:
         target_vocabulary_size: Integer, target word types.
-        tied: Boolean, whether the output embedding is the input embedding. The paper's is not.
-        **kwargs: Further arguments of `nnjm_global` that do not concern the source.
+        tied: Boolean, whether the output embedding is the input embedding. The paper has untied models.
+        **kwargs: Further arguments of `nnjm_global`, except those for the source.
 
     Returns:
         A built `JointLanguageModel`.
@@ -30,14 +30,14 @@ def nnlm(target_vocabulary_size=10_000, tied=False, **kwargs):
 
 @register
 def nnjm(target_vocabulary_size=10_000, source_vocabulary_size=10_000, tied=False, window=7, **kwargs):
-    """Beside the history, the source word the next one is affiliated with and three on either side.
+    """Joint model: the three previous target words, the affiliated source word and three source words on each side.
 
     Args:
         target_vocabulary_size: Integer, target word types.
         source_vocabulary_size: Integer, source word types.
-        tied: Boolean, whether the output embedding is the target words' input embedding.
-        window: Odd integer, source words; the paper's "window 3" is `2 * 3 + 1` words.
-        **kwargs: Further arguments of `nnjm_global` that do not concern the global context.
+        tied: Boolean, whether the output embedding is the input embedding of target words.
+        window: Odd integer, number of source words; "window 3" in the paper is `2 * 3 + 1` words.
+        **kwargs: Further arguments of `nnjm_global`, except those for the global context.
 
     Returns:
         A built `JointLanguageModel`.
@@ -61,24 +61,24 @@ def nnjm_global(
     sentence_length=100,
     **kwargs,
 ):
-    """Beside history and window, the mean of the whole source sentence.
+    """Joint model with global source context: the model `nnjm` and the mean of the source word vectors.
 
     Args:
         target_vocabulary_size: Integer, target word types.
         source_vocabulary_size: Integer, source word types.
-        tied: Boolean, whether the output embedding is the target words' input embedding, through a projection
+        tied: Boolean, whether the output embedding is the input embedding of target words, after a projection
             without bias.
-        window: Odd integer, source words, or 0 for none.
-        sections: Integer, sections of the sentence, one mean each. Defaults to 1.
+        window: Odd integer, number of source words, or 0 for none.
+        sections: Integer, number of sections of the sentence, with one mean per section. Defaults to 1.
         split: `"adaptive"` (default) or `"fixed"`: sections of the sentence, or of the sentence padded with its end
             to `sentence_length`.
-        stop_words: Integer: so many most frequent source words have no weight. Defaults to 0.
-        global_units: Optional integer, size of a hidden layer of the global context's own.
-        sentence_length: Integer: sentences are padded or cut to it. Defaults to 100.
+        stop_words: Integer `N`: the `N` most frequent source words have weight zero. Defaults to 0.
+        global_units: Optional integer, size of a hidden layer for the global context.
+        sentence_length: Integer: sentences are padded or truncated to this length. Defaults to 100.
         **kwargs: Any of `order` (4: a history of 3 words), `embedding_size` (96), `hidden_units` (sizes of the
             hidden layers, `(128,)`), `activation` (`"tanh"`, `"relu"` or `"leaky_relu"` of slope 0.01),
-            `trainable_embeddings` (`True`; `False` keeps input word vectors as they are, for example as `bootstrap` set
-            them), `initializer_range` (0.05: every weight and bias is drawn from uniform(-range, range)), and
+            `trainable_embeddings` (`True`; `False` freezes the input word vectors, for example those of `bootstrap`),
+            `initializer_range` (0.05: every weight and bias is drawn from uniform(-range, range)), and
             `name` and `dtype` of the model.
 
     Returns:
@@ -119,7 +119,7 @@ def _zhang_qi(
     initializer_range=0.05,
     **kwargs,
 ):
-    """A model of all three kinds; `means` are the arguments of a `SectionMeans` where there is a global context."""
+    """One of the three models. `means` are the arguments of `SectionMeans`, or `None` without global context."""
     if not hidden_units:
         raise ValueError(f"`hidden_units` needs at least one size. Received: hidden_units={hidden_units!r}")
     if activation not in ACTIVATIONS:
@@ -127,8 +127,8 @@ def _zhang_qi(
     initializer, dtype = uniform(initializer_range), kwargs.pop("dtype", None)
 
     def embedding(vocabulary_size, width, scores_words, name):
-        """An embedding; for one that only looks words up, no gradient but that of the rows looked up is computed."""
-        seeds = initializer(), initializer()  # both in any case: the order of seeds decides the initial weights
+        """An embedding. If it does not score words, it is a Keras layer, whose gradient is sparse."""
+        seeds = initializer(), initializer()  # always two: the order of seeds determines the initial weights
         common = {"embeddings_initializer": seeds[0], "dtype": dtype, "name": name}
         if scores_words:
             return TiedEmbedding(vocabulary_size, width, bias_initializer=seeds[1], **common)

@@ -1,4 +1,4 @@
-"""Recurrent language models: the LSTMs of Zaremba et al. and of Inan et al., the highway network of Zilly et al."""
+"""Published recurrent language models of Zaremba et al., Press and Wolf, Inan et al. and Zilly et al."""
 
 from functools import partial
 
@@ -9,7 +9,7 @@ from keras_tying.zoo.registry import register
 from keras_tying.zoo.variational_dropout import VariationalDropout, as_dropout
 
 PENALTY = 1 / 6.5
-"""The paper's lambda = 0.15, to the digits of the code released with it."""
+"""lambda = 0.15 of the paper, with the digits of the code released with it."""
 
 
 @register
@@ -18,16 +18,15 @@ def ptb_small(tied=True, projection=False, vocabulary_size=10_000, projection_bi
 
     Args:
         tied: Boolean, whether input and output embeddings are one variable.
-        projection: Boolean, whether a regularized projection stands before the output embedding.
+        projection: Boolean, whether there is a regularized projection before the output embedding.
         vocabulary_size: Integer, word types.
-        projection_bias: Boolean, whether that projection has a bias, as in the authors' code but not in
-            the paper's formula.
+        projection_bias: Boolean, whether the projection has a bias, as in the code of the authors but not in the
+            formula of the paper.
         dropout: Float in [0, 1), the rate between layers; or a `VariationalDropout` or its arguments.
         **kwargs: Further arguments of `recurrent_language_model`.
 
     Returns:
-        A built `LanguageModel`: 4,651,600 parameters untied, 2,651,600 tied; with the projection
-        40,000 more.
+        A built `LanguageModel`: 4,651,600 parameters untied, 2,651,600 tied. The projection adds 40,000.
 
     Reference:
         Press and Wolf, Using the Output Embedding to Improve Language Models, table 6.
@@ -53,9 +52,9 @@ def ptb_large(
 ):
     """Two LSTM layers of 1500 units, dropout 0.65, weights from uniform(-0.04, 0.04).
 
-    Takes the arguments of `ptb_small`, and `bayesian`: whether whole words, inputs, hidden states and outputs
-    are dropped with the probabilities 0.3, 0.5, 0.3 and 0.5, by masks that hold for a window, one per
-    gate. 66,022,000 parameters untied, 51,022,000 tied.
+    Takes the arguments of `ptb_small`, and `bayesian`: whether words, inputs, hidden states and outputs are dropped
+    with the probabilities 0.3, 0.5, 0.3 and 0.5, with one mask per window and gate. 66,022,000 parameters untied,
+    51,022,000 tied.
 
     Reference:
         Press and Wolf, Using the Output Embedding to Improve Language Models, table 5.
@@ -82,15 +81,14 @@ def _zaremba(units, initializer_range, dropout, tied, projection, vocabulary_siz
 def vd_lstm_small(tied=False, vocabulary_size=10_000, dropout=0.3, **kwargs):
     """Two LSTM layers of 200 units, hidden states dropped with probability 0.3.
 
-    The paper's augmented loss (AL) is a matter of training: compile with
-    `keras_tying.losses.AugmentedLoss(target_gradient=tied)`.
+    For the augmented loss (AL) of the paper, compile with `keras_tying.losses.AugmentedLoss(target_gradient=tied)`.
 
     Args:
         tied: Boolean, whether the input embedding is reused as the output embedding, without an output
-            bias (the paper's RE).
+            bias (RE in the paper).
         vocabulary_size: Integer, word types.
-        dropout: Float in [0, 1): the rate of hidden states, by masks that recurrence, next layer and output share; or
-            a `VariationalDropout` or its arguments. The paper names the probabilities to be kept: 0.7, 0.5 and
+        dropout: Float in [0, 1), the rate of hidden states, with masks shared by recurrence, next layer and output; or
+            a `VariationalDropout` or its arguments. The paper gives the probabilities of keeping a unit: 0.7, 0.5 and
             0.35 for small, medium and large on Penn Treebank, 0.8 and 0.6 for small and medium on WikiText-2.
         **kwargs: Further arguments of `recurrent_language_model`.
 
@@ -149,15 +147,15 @@ def rhn(tied=True, depth=10, vocabulary_size=10_000, dropout=None, **kwargs):
         tied: Boolean, whether input and output embeddings are one variable.
         depth: Integer, highway layers within a time step.
         vocabulary_size: Integer, word types.
-        dropout: Rate, `VariationalDropout`, or its arguments. Default: words 0.25, inputs 0.75, hidden 0.25,
-            outputs 0.75.
+        dropout: Float in [0, 1), a `VariationalDropout` or its arguments. Default: words 0.25, inputs 0.75,
+            hidden 0.25, outputs 0.75.
         **kwargs: Further arguments of `recurrent_language_model`.
 
     Returns:
         A built `LanguageModel`: 31,782,400 parameters untied, 23,482,400 tied.
 
     Raises:
-        ValueError: If the masks of dropout are to be shared, as those of LSTM layers can be.
+        ValueError: If `dropout` has `shared=True`, which only LSTM layers support.
 
     Reference:
         Zilly, Srivastava, Koutnik and Schmidhuber, Recurrent Highway Networks, table 1; Press and Wolf,
@@ -166,7 +164,9 @@ def rhn(tied=True, depth=10, vocabulary_size=10_000, dropout=None, **kwargs):
     dropout = VariationalDropout(words=0.25, inputs=0.75, hidden=0.25, outputs=0.75) if dropout is None else dropout
     dropout = as_dropout(dropout)
     if isinstance(dropout, VariationalDropout) and dropout.shared:
-        raise ValueError(f"Recurrent highway layers have no `shared` masks. Received: dropout={dropout}")
+        raise ValueError(
+            f"Recurrent highway layers have no `shared` masks; use `shared=False`. Received: dropout={dropout}"
+        )
     settings = {
         "units": 830,
         "num_layers": 1,

@@ -1,8 +1,8 @@
 """Recipes: one TOML schema for every task.
 
-A recipe holds everything that decides a training run: `[model]`, `[data]`, `[loss]` and `[optimisation]`. It also holds
-what was published (`[published]`) and what a run of it measured (`[measured]`). The recipes are in `zoo/` of the
-repository and inside the installed package.
+A recipe holds all settings of a training run: `[model]`, `[data]`, `[loss]` and `[optimisation]`. It also holds the
+published metrics (`[published]`) and the metrics of a run of the recipe (`[measured]`). The recipes are in `zoo/` of
+the repository and inside the installed package.
 """
 
 import json
@@ -45,7 +45,7 @@ class Optimisation(Table):
     final_learning_rate: float | None = Field(default=None, ge=0)
     """The learning rate falls linearly to this value at the last update."""
     halve_when_worse: bool = False
-    """The learning rate halves after each epoch that made the validation perplexity worse."""
+    """The learning rate is halved after each epoch that increases the validation perplexity."""
     clip_norm: float | None = Field(default=None, gt=0)
     """Maximum global norm of the gradient."""
     decoupled_weight_decay: float = Field(default=0.0, ge=0, lt=1)
@@ -71,7 +71,7 @@ class Published(Table):
 
 
 class Measured(Table):
-    """The metrics of a run of the recipe, written by the command that ran it."""
+    """The metrics of a run of the recipe, written by the command of the run."""
 
     train_perplexity: float | None = None
     validation_perplexity: float | None = None
@@ -93,12 +93,12 @@ class Measured(Table):
 
 
 class Recipe(Table):
-    """What all recipes have. Each task adds its own `data` and `optimisation` tables."""
+    """The keys of every recipe. Each task has its own `data` and `optimisation` tables."""
 
     title: str = ""
     description: str = ""
     notes: str = ""
-    """What a reader of the result should know: choices, deviations from the paper, trials."""
+    """Notes for readers of the result: choices, deviations from the paper, trials."""
     task: TaskName
     model: Model
     data: Table
@@ -115,7 +115,7 @@ class TextData(Table):
     corpus: str = "embedded"
     """Name of a corpus, or `"files"`."""
     tokenization: Literal["spaces", "plain", "letters"] | None = None
-    """How lines become tokens. Default: as the corpus needs it."""
+    """How lines are split into tokens. Default: the tokenization of the corpus."""
     vocabulary_size: int | None = Field(default=None, ge=3)
     """Maximum number of word types. Default: every word."""
     minimum_count: int = Field(default=1, ge=1)
@@ -128,7 +128,7 @@ class WindowOptimisation(Optimisation):
     clip_norm: float | None = Field(default=5.0, gt=0)
     epochs: int = Field(default=13, ge=1)
     batch_size: int = Field(default=20, ge=1)
-    """Rows the training text is cut into."""
+    """Number of rows into which the training text is cut."""
     sequence_length: int = Field(default=20, ge=1)
     """Words per window: the length of backpropagation through time."""
 
@@ -148,7 +148,7 @@ class ParallelData(Table):
     source_language: str = "en"
     target_language: str = "de"
     vocabulary_size: int = Field(default=8_000, ge=3)
-    """Number of subwords, of both languages together."""
+    """Number of subwords in the joint vocabulary of both languages."""
     maximum_length: int | None = Field(default=None, ge=1)
     """Training pairs with more subwords in a sentence are left out. Default: all pairs are used."""
 
@@ -175,7 +175,7 @@ class AlignedData(Table):
     corpus: Literal["files"] = "files"
     """Aligned text is read from files."""
     tokenization: Literal["spaces", "plain"] = "spaces"
-    """How lines become tokens."""
+    """How lines are split into tokens."""
     source_vocabulary_size: int = Field(default=10_000, ge=3)
     """Maximum number of source word types."""
     target_vocabulary_size: int = Field(default=10_000, ge=3)
@@ -227,7 +227,7 @@ class SkipGramRecipe(Recipe):
 AnyRecipe = Annotated[
     LanguageModelRecipe | TranslationRecipe | JointLanguageModelRecipe | SkipGramRecipe, Field(discriminator="task")
 ]
-"""A recipe of any task: its key `task` says which."""
+"""A recipe of any task, which is determined by its key `task`."""
 
 RECIPES: dict[str, type[Recipe]] = {
     "language_model": LanguageModelRecipe,
@@ -249,8 +249,8 @@ def list_recipes(task: str | None = None, folder: Path | None = None) -> list[st
     """Names of the recipes, in alphabetical order.
 
     Args:
-        task: Only the recipes of this task, for example `"translation"`. Default: of all tasks.
-        folder: Their folder. Default: `recipe_folder()`.
+        task: Only the recipes of this task, for example `"translation"`. Default: the recipes of all tasks.
+        folder: The folder of the recipes. Default: `recipe_folder()`.
 
     Example:
 
@@ -266,7 +266,7 @@ def load_recipe(name_or_path: str | Path, default_task: TaskName = "language_mod
 
     Args:
         name_or_path: One of `list_recipes()`, or the path of a `.toml` file.
-        default_task: The task of a file without the key `task`.
+        default_task: The task if the file has no key `task`.
 
     Raises:
         ValueError: If there is no such recipe, or a key is missing, unknown or has a value of the wrong type.
@@ -294,19 +294,22 @@ def parse_recipe(text: str, origin: str, default_task: TaskName = "language_mode
 
 
 def record_measured(name: str, trained: Recipe, results: dict[str, Any]) -> None:
-    """Writes the results of a run into its recipe's `[measured]` table, and all of them to `results/NAME.json`.
+    """Writes the results of a run to the `[measured]` table of its recipe and to `results/NAME.json`.
 
     Args:
-        name: The recipe's name in the zoo.
-        trained: The recipe as the run used it.
-        results: The run's `results.json`.
+        name: Name of the recipe in the zoo.
+        trained: The recipe of the run.
+        results: The contents of the run's `results.json`.
 
     Raises:
-        ValueError: If the run used other settings than the recipe in the zoo has now.
+        ValueError: If the settings of the run differ from the current recipe in the zoo.
     """
     recipe = load_recipe(name)
     if any(getattr(recipe, part) != getattr(trained, part) for part in ("model", "data", "loss", "optimisation")):
-        raise ValueError(f"The run's settings differ from the recipe {name!r}, so its results are not recorded there.")
+        raise ValueError(
+            f"The settings of the run differ from the recipe {name!r}, so its results are not recorded. "
+            "Run the recipe without changes."
+        )
     path = recipe_folder() / f"{name}.toml"
     measured = Measured(**{key: value for key, value in results.items() if key in Measured.model_fields})
     document = tomlkit.parse(path.read_text(encoding="utf-8"))

@@ -1,4 +1,4 @@
-"""Language models of recurrent layers of one kind, composed from their hyper-parameters."""
+"""Builder of recurrent language models from hyper-parameters."""
 
 import keras
 
@@ -11,7 +11,7 @@ ONE_MASK_PER_WINDOW = (None, 1, None)
 
 
 def lstm(units, **arguments):
-    """An LSTM layer whose biases all begin alike."""
+    """An LSTM layer whose forget gates have the same initial bias as the other gates."""
     return LSTM(units, unit_forget_bias=False, **arguments)
 
 
@@ -32,28 +32,28 @@ def recurrent_language_model(
     embeddings_constraint=None,
     **kwargs,
 ):
-    """Embedding, recurrent layers with dropout, optional projection, output embedding; all of one width.
+    """Language model of embedding, recurrent layers with dropout, optional projection and output embedding.
 
     Args:
         vocabulary_size: Integer `V`.
         units: Integer `H`, the size of embeddings and recurrent layers.
         num_layers: Integer, recurrent layers. Defaults to 2.
-        recurrent_layer: Makes a recurrent layer from `units`, `name`, `dtype`, `kernel_initializer`,
-            `recurrent_initializer`, `bias_initializer`, `return_sequences` and `return_state`, and with variational
-            dropout from `dropout` and `recurrent_dropout`, with shared masks also from `shared_dropout_masks` and
-            `drop_outputs`. Default: an LSTM layer.
+        recurrent_layer: Function that makes a recurrent layer from the arguments `units`, `name`, `dtype`,
+            `kernel_initializer`, `recurrent_initializer`, `bias_initializer`, `return_sequences` and `return_state`;
+            with variational dropout also `dropout` and `recurrent_dropout`, and with shared masks also
+            `shared_dropout_masks` and `drop_outputs`. Default: an LSTM layer.
         tied: Boolean, whether input and output embeddings are one variable. Defaults to `True`.
-        dropout: Float in [0, 1): on the input of each recurrent layer and on the output of the last, drawn
-            anew at every step, never on the recurrence; or a `VariationalDropout` or its arguments, whose masks
-            hold for a window. Defaults to 0.
-        projection: Boolean, whether a `Dense` layer `[H, H]` without activation stands before the output embedding.
+        dropout: Float in [0, 1), rate for the input of each recurrent layer and the output of the last, with a new
+            mask at every step and none in the recurrence; or a `VariationalDropout` or its arguments, with one mask
+            per window. Defaults to 0.
+        projection: Boolean, whether there is a `Dense` layer `[H, H]` without activation before the output embedding.
             Defaults to `False`.
         projection_bias: Boolean, whether the projection has a bias. Defaults to `False`.
         projection_regularizer: Regularizer of the projection, for example `ProjectionRegularizer`.
         initializer_range: Every weight and bias is drawn from uniform(-range, range). Defaults to 0.1.
         recurrent_bias_initializer: Initializer of the recurrent layers' biases. Default: as all weights.
-        output_bias: Boolean, whether words have a bias in their scores. Defaults to `True`.
-        logit_soft_cap: Optional cap on the scores.
+        output_bias: Boolean, whether the output embedding has a bias. Defaults to `True`.
+        logit_soft_cap: Optional float, soft cap of the logits.
         embeddings_constraint: Optional constraint of the (input) embedding, for example `UnitNorm(axis=1)`.
         **kwargs: `name` and `dtype` of the model.
 
@@ -92,7 +92,7 @@ def recurrent_language_model(
         dtype=dtype,
         name="embedding",
     )
-    # Layers draw the seeds of their random numbers when they are made: the order below decides the initial weights.
+    # Layers draw their seeds when they are created, so the order below determines the initial weights.
     hidden_layers = []
     if isinstance(dropout, VariationalDropout) and dropout.words:
         hidden_layers.append(WordDropout(vocabulary_size, dropout.words, dtype=dtype, name="word_dropout"))
@@ -127,9 +127,9 @@ def recurrent_language_model(
 
 
 def _dropout_layers(dropout, num_layers, dtype):
-    """What stands before each recurrent layer and behind the last: `num_layers + 1` lists of one layer or none."""
+    """Dropout layers before each recurrent layer and after the last: `num_layers + 1` lists of one layer or none."""
     rates, noise_shape = [dropout] * (num_layers + 1), None
-    if isinstance(dropout, VariationalDropout):  # the recurrent layers drop their own inputs
+    if isinstance(dropout, VariationalDropout):  # recurrent layers have dropout of their inputs
         rates, noise_shape = [0.0] * num_layers + [dropout.outputs], ONE_MASK_PER_WINDOW
     return [
         [Dropout(rate, noise_shape=noise_shape, dtype=dtype, name=f"dropout_{i}")] if rate else []
@@ -138,7 +138,7 @@ def _dropout_layers(dropout, num_layers, dtype):
 
 
 def _recurrent_dropout(dropout):
-    """The arguments of recurrent layers that drop by masks of a window."""
+    """The arguments of recurrent layers for variational dropout."""
     if not isinstance(dropout, VariationalDropout):
         return {}
     shared = {"shared_dropout_masks": True, "drop_outputs": True} if dropout.shared else {}

@@ -1,4 +1,4 @@
-"""Published configurations by name."""
+"""Registry of the builders of published models."""
 
 from collections.abc import Callable
 from fnmatch import fnmatchcase
@@ -9,13 +9,13 @@ _MODELS: dict[str, Callable[..., keras.Model]] = {}
 
 
 def register(function: Callable[..., keras.Model]) -> Callable[..., keras.Model]:
-    """Puts a function that builds a model into the zoo under its own name."""
+    """Decorator that registers a builder under the name of the function."""
     _MODELS[function.__name__] = function
     return function
 
 
 def list_models(pattern: str = "*") -> list[str]:
-    """Names in the zoo that match a shell pattern, in alphabetical order.
+    """Names of the builders that match a shell pattern, in alphabetical order.
 
     Example:
 
@@ -31,7 +31,7 @@ def create_model(name: str, **arguments) -> keras.Model:
 
     Args:
         name: One of `list_models()`.
-        **arguments: What the function of that name takes.
+        **arguments: Arguments of the builder.
 
     Raises:
         ValueError: If there is no such model.

@@ -1,4 +1,4 @@
-"""The skip-gram models of word2vec, untied and tied."""
+"""The skip-gram model of word2vec, untied or tied."""
 
 import keras
 

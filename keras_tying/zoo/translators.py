@@ -1,4 +1,4 @@
-"""The translation models of Press and Wolf: untied, with the decoder tied, three-way tied."""
+"""The translation models of Press and Wolf: untied, decoder tied, three-way tied."""
 
 from keras_tying.layers import TiedEmbedding
 from keras_tying.models import Translator
@@ -19,27 +19,26 @@ def dl4mt(
     initializer_range=0.1,
     **kwargs,
 ):
-    """Embeddings of 500, GRUs of 1000 units, no dropout.
+    """Embeddings of size 500, GRUs of 1000 units, no dropout.
 
     Args:
         source_vocabulary_size: Integer, source subword types.
-        target_vocabulary_size: Integer, target subword types; with three-way tying the same.
-        tying: `"none"`, `"decoder"` (the decoder's input and output embeddings) or `"three_way"` (these and the
-            encoder's).
+        target_vocabulary_size: Integer, target subword types; with three-way tying equal to the source.
+        tying: `"none"`, `"decoder"` (input and output embeddings of the decoder) or `"three_way"` (these and the
+            embedding of the encoder).
         embedding_size: Integer, width of the embeddings.
         units: Integer, of the decoder and of each direction of the encoder.
-        dropout: Float in [0, 1): on word vectors, annotations and readout, drawn anew at every step.
-        initializer_range: Embeddings are drawn from uniform(-range, range). Other matrices: Glorot's uniform
-            and, on the recurrences, orthogonal ones.
+        dropout: Float in [0, 1), rate for word vectors, annotations and readout, with a new mask at every step.
+        initializer_range: Embeddings are drawn from uniform(-range, range). Recurrent matrices are orthogonal, other
+            matrices Glorot uniform.
         **kwargs: `name` and `dtype` of the model.
 
     Returns:
-        A built `Translator`: 32,268,500 parameters besides the embeddings and the output bias. For
-        English to French, 87k and 92k types, 168M untied and 122M with the decoder tied; three-way,
-        94k types, 79M.
+        A built `Translator`: 32,268,500 parameters without the embeddings and the output bias. English to French
+        has 168M untied and 122M with the decoder tied (87k and 92k types), 79M three-way tied (94k types).
 
     Raises:
-        ValueError: If `tying` is unknown, or three-way tying is asked for two vocabularies.
+        ValueError: If `tying` is unknown, or the vocabulary sizes differ with three-way tying.
 
     Reference:
         Press and Wolf, Using the Output Embedding to Improve Language Models, table 8.
@@ -72,7 +71,7 @@ def dl4mt(
 
 @register
 def dl4mt_small(source_vocabulary_size=8_000, target_vocabulary_size=8_000, tying="decoder", **kwargs):
-    """Embeddings of 256, GRUs of 256 units, dropout 0.3: for Multi30k and texts of its size.
+    """Embeddings of size 256, GRUs of 256 units, dropout 0.3: for Multi30k and texts of a similar size.
 
     Takes the arguments of `dl4mt`.
     """

@@ -1,26 +1,25 @@
-"""Rates of dropout whose masks hold for a whole window."""
+"""Dropout rates for masks that are the same for all steps of a window."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
 class VariationalDropout:
-    """Bayesian dropout of a recurrent language model: one mask per window and row, the same at every step.
+    """Variational dropout of a recurrent language model: one mask per window and row, the same at every step.
 
-    Two ways of sharing masks are published. By default (Gal and Ghahramani) inputs and hidden states
-    have masks of their own, one per gate of an LSTM. With `shared` (Inan et al.) a layer's
-    hidden state has one mask, under which it goes into the recurrence, into the layer above and into the
-    output embedding; `inputs` and `outputs` then have no rates of their own.
+    There are two published versions. By default (Gal and Ghahramani) inputs and hidden states have separate masks, one
+    per gate of an LSTM. With `shared` (Inan et al.) the hidden state of a layer has one mask for the recurrence, the
+    next layer and the output embedding, and `inputs` and `outputs` must be 0.
 
     Args:
-        words: Rate of embedded words: a word dropped in a row is dropped wherever the row has it.
+        words: Rate of embedded words: a word dropped in a row is dropped at all its positions in that row.
         inputs: Rate of the inputs of each recurrent layer.
         hidden: Rate of hidden states in the recurrence.
-        outputs: Rate of what the last layer hands on.
-        shared: Boolean, whether each layer has one mask for its hidden state wherever it goes.
+        outputs: Rate of the outputs of the last layer.
+        shared: Boolean, whether each layer has one mask for all uses of its hidden state.
 
     Raises:
-        ValueError: If a rate is outside [0, 1), or `shared` comes with rates it leaves no room for.
+        ValueError: If a rate is outside [0, 1), or `shared` is combined with `inputs` or `outputs`.
 
     Example:
 
@@ -46,13 +45,13 @@ class VariationalDropout:
                 raise ValueError(f"`{name}` must be in [0, 1). Received: {name}={rate}")
         if self.shared and (self.inputs or self.outputs):
             raise ValueError(
-                "With `shared` the mask of `hidden` is that of inputs and outputs too. Leave those at 0. "
+                "With `shared`, `inputs` and `outputs` must be 0: the mask of `hidden` is used for them. "
                 f"Received: inputs={self.inputs}, outputs={self.outputs}"
             )
 
 
 def as_dropout(dropout):
-    """A rate, or variational dropout; recipes write the latter as a dictionary."""
+    """`dropout` as a checked rate or a `VariationalDropout`. In a recipe the latter is a dictionary."""
     if isinstance(dropout, dict):
         return VariationalDropout(**dropout)
     if not isinstance(dropout, VariationalDropout) and not 0 <= dropout < 1:

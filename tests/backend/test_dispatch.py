@@ -1,4 +1,4 @@
-"""Each function written for the running backend gives what its portable function gives."""
+"""Functions written for a backend give the same results as the portable functions."""
 
 import ast
 import importlib
@@ -37,7 +37,7 @@ CASES: dict = {}
 
 
 def case(portable, **variants):
-    """Decorator of a case: `check(function, rng, **variant)` gives what is compared."""
+    """Decorator of a case: `check(function, rng, monkeypatch, **variant)` returns the values to compare."""
     pair = next(name for name, pair in backend.replacements().items() if portable in pair)
 
     def add(check):
@@ -53,7 +53,7 @@ def normal(rng, *shape):
 
 
 def with_gradients(function, sources):
-    """Outputs, and the gradients in `sources` of a sum that tells them all apart."""
+    """Outputs, and the gradients in `sources` of a scalar that depends differently on each output."""
     with tf.GradientTape() as tape:
         tape.watch(sources)
         outputs = tf.nest.flatten(function())
@@ -61,12 +61,12 @@ def with_gradients(function, sources):
     return [*outputs, *(tf.convert_to_tensor(gradient) for gradient in tape.gradient(loss, sources))]
 
 
-STRAIGHT_OR_LOOPED = {"straight": {"unrolled": 64}, "looped": {"unrolled": 2}}
+UNROLLED_OR_LOOPED = {"unrolled": {"unrolled_steps": 64}, "looped": {"unrolled_steps": 2}}
 
 
-@case(gru.gru_sequence, **STRAIGHT_OR_LOOPED)
-def gru_states(function, rng, monkeypatch, unrolled):
-    monkeypatch.setattr(scan, "UNROLLED_STEPS", unrolled)
+@case(gru.gru_sequence, **UNROLLED_OR_LOOPED)
+def gru_states(function, rng, monkeypatch, unrolled_steps):
+    monkeypatch.setattr(scan, "UNROLLED_STEPS", unrolled_steps)
     projected, kernel, mask = normal(rng, 4, 6, 15), normal(rng, 5, 15), rng.random((4, 6)) < 0.7
     return [
         with_gradients(lambda: function(projected, kernel, mask=mask, reverse=reverse), [projected, kernel])  # noqa: B023
@@ -75,9 +75,9 @@ def gru_states(function, rng, monkeypatch, unrolled):
     ]
 
 
-@case(conditional_gru.conditional_gru_sequence, **STRAIGHT_OR_LOOPED)
-def conditional_gru_states(function, rng, monkeypatch, unrolled):
-    monkeypatch.setattr(scan, "UNROLLED_STEPS", unrolled)
+@case(conditional_gru.conditional_gru_sequence, **UNROLLED_OR_LOOPED)
+def conditional_gru_states(function, rng, monkeypatch, unrolled_steps):
+    monkeypatch.setattr(scan, "UNROLLED_STEPS", unrolled_steps)
     mask = np.array([[1, 1, 1, 1, 1], [1, 1, 1, 0, 0], [1, 0, 0, 0, 0]], bool)
     projected, state = normal(rng, 3, 7, 12), normal(rng, 3, 4)
     keys, mixable = normal(rng, 3, 5, 6), normal(rng, 3, 5, 12)
@@ -90,9 +90,9 @@ def conditional_gru_states(function, rng, monkeypatch, unrolled):
     return with_gradients(run, [projected, state, keys, mixable, *weights])
 
 
-@case(recurrent_highway.highway_sequence, **STRAIGHT_OR_LOOPED)
-def highway_states(function, rng, monkeypatch, unrolled):
-    monkeypatch.setattr(scan, "UNROLLED_STEPS", unrolled)
+@case(recurrent_highway.highway_sequence, **UNROLLED_OR_LOOPED)
+def highway_states(function, rng, monkeypatch, unrolled_steps):
+    monkeypatch.setattr(scan, "UNROLLED_STEPS", unrolled_steps)
     arguments = [normal(rng, *shape) for shape in ((3, 6, 10), (3, 5), (3, 5, 10), (3, 10))]
     kept = tf.constant(rng.integers(0, 2, (3, 5)) * 2.0, tf.float32)
     return [with_gradients(lambda: function(*arguments, kept=kept), arguments) for kept in (None, kept)]  # noqa: B023
@@ -153,7 +153,7 @@ def loss_and_gradient(function, rng, monkeypatch, **options):
     sources = [hidden, output.embeddings] + ([] if output.bias is None else [output.bias])
     sources += [output.input_embeddings] if output.soft_target and output.soft_target.target_gradient else []
     found = []
-    for logits in (2**25, 5 * 17, 1):  # one chunk, five tokens a chunk, one token a chunk
+    for logits in (2**25, 5 * 17, 1):  # one chunk, five tokens per chunk, one token per chunk
         monkeypatch.setattr(chunks, "LOGITS_PER_CHUNK", logits)
         with tf.GradientTape() as tape:
             tape.watch(sources)
@@ -191,7 +191,7 @@ def translations(function, rng, monkeypatch, beam_size, drawn=False, dtype=None)
     uniform = rng.random((5, beam_size, limits.max()), np.float32)
     draw = beam_search.Draw(uniform, np.float32(1), np.int32(4), np.float32(1)) if drawn else None
     words, scores = function(model, source, limits, beam_size, 1.0, 1, draw)
-    return (words, scores) if dtype is None else words  # whose scores are too coarse to compare
+    return (words, scores) if dtype is None else words  # scores in bfloat16 are too coarse to compare
 
 
 @case(beam_search.likeliest_words, **{f"of {size}": {"size": size} for size in (4, 40, 41, 8000)})
@@ -333,8 +333,8 @@ def definitions(path):
     return [node for node in ast.parse(path.read_text()).body if isinstance(node, (ast.FunctionDef, ast.ClassDef))]
 
 
-def test_no_fast_path_is_passed_over():
-    """A version that was looked for while its module was half imported would be missed without a word."""
+def test_every_fast_path_is_found():
+    """`dispatch` would silently miss a version whose module is only partly imported."""
     expected = set()
     for path in LIBRARY.rglob("*.py"):
         version = LIBRARY / "backend" / backend.NAME / path.name
@@ -346,6 +346,6 @@ def test_no_fast_path_is_passed_over():
     assert set(backend.replacements()) == expected
 
 
-def test_one_module_asks_which_backend_runs():
+def test_one_module_reads_the_name_of_the_backend():
     asking = [path for path in LIBRARY.rglob("*.py") if "backend.backend(" in path.read_text()]
     assert asking == [LIBRARY / "backend" / "__init__.py"]

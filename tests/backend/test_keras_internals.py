@@ -1,4 +1,4 @@
-"""What Keras must be like for `keras_tying.backend.keras_internals`, and what is made of it."""
+"""The private names of Keras exist as the library uses them, and the functions that use them work."""
 
 import inspect
 import re
@@ -62,13 +62,13 @@ def test_keras_has_the_attributes_that_are_read():
 
 
 def private_names():
-    """Names that begin with an underscore and are Keras's, as far as the library has reason to know them."""
+    """Private names of Keras that `keras_internals` uses."""
     source = Path(keras_internals.__file__).read_text()
-    kept = {"_SumsGradients", "_GivenSums", "_subclass", "_loss_scale"}
-    return set(re.findall(r"\._[a-z]\w+|def _[a-z]\w+", source)) - {f"def {name}" for name in kept}
+    own = {"_SumsGradients", "_GivenSums", "_subclass", "_loss_scale"}
+    return set(re.findall(r"\._[a-z]\w+|def _[a-z]\w+", source)) - {f"def {name}" for name in own}
 
 
-def test_no_other_module_uses_what_is_private_to_keras():
+def test_no_other_module_uses_private_names_of_keras():
     names = {name.removeprefix("def ").removeprefix(".") for name in private_names()}
     names |= {"_loss_tracker", "_flatten_layers", "_distribute_strategy", "_dropout_mask", "__class__ ="}
     for path in LIBRARY.rglob("*.py"):
@@ -77,7 +77,7 @@ def test_no_other_module_uses_what_is_private_to_keras():
 
 
 @pytest.mark.parametrize("seed", [None, 5])
-def test_a_layer_with_another_seed_generator_draws_what_it_drew(seed):
+def test_replaced_seed_generator_draws_the_same_masks(seed):
     layers = []
     for kind in (keras.layers.Dropout, kt.layers.Dropout):
         keras.utils.set_random_seed(1)
@@ -92,14 +92,14 @@ def test_a_layer_with_another_seed_generator_draws_what_it_drew(seed):
 
 
 def doubled(gradients):
-    """What two replicas with the same gradients add up to."""
+    """The sum over two replicas with the same gradients."""
     return [None if gradient is None else 2 * gradient for gradient in gradients]
 
 
 def test_gradients_are_summed_before_they_are_clipped():
     variable = keras.Variable([1.0, 1.0])
     optimizer = keras_internals.summing_optimizer(keras.optimizers.SGD(1.0, global_clipnorm=5.0), doubled)
-    optimizer.apply([tf.constant([3.0, 4.0])], [variable])  # of norm 5, and its double of norm 10
+    optimizer.apply([tf.constant([3.0, 4.0])], [variable])  # norm 5, doubled 10
     np.testing.assert_allclose(variable, [-2.0, -3.0])
     optimizer.apply([tf.constant([0.3, 0.4])], [variable])
     np.testing.assert_allclose(variable, [-2.6, -3.8])
@@ -114,7 +114,7 @@ def test_gradients_are_summed_before_they_are_clipped():
     ],
     ids=["Adam", "ClippedSGD", "LossScaleOptimizer"],
 )
-def test_a_summing_optimizer_is_stored_as_the_one_it_was_made_of(optimizer):
+def test_summing_optimizer_is_saved_as_the_given_optimizer(optimizer):
     given = optimizer()
     summing = keras_internals.summing_optimizer(given, doubled)
     assert keras_internals.summing_optimizer(summing, doubled) is summing
@@ -122,7 +122,7 @@ def test_a_summing_optimizer_is_stored_as_the_one_it_was_made_of(optimizer):
     assert stored == keras.saving.serialize_keras_object(given)
 
 
-def test_an_optimizer_that_has_trained_is_refused():
+def test_built_optimizer_raises():
     optimizer = keras.optimizers.SGD()
     optimizer.build([keras.Variable([1.0])])
     with pytest.raises(ValueError, match="Received: a built SGD"):

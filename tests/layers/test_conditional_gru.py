@@ -68,7 +68,7 @@ def test_attention_equals_an_independent_computation(rng):
         assert not np.any(weights[row, length:])
 
 
-def test_attention_answers_several_queries_as_one_by_one(rng):
+def test_attention_to_several_queries_equals_one_query_at_a_time(rng):
     attention = AdditiveAttention(8)
     queries, annotations = (rng.normal(size=shape).astype("float32") for shape in ((3, 2, 4), (3, 5, 6)))
     attention.build(queries.shape, annotations.shape)
@@ -92,7 +92,7 @@ def test_every_step_equals_an_independent_computation(decoder, sentences):
             np.testing.assert_allclose(weights[row, t, :length], attended, atol=1e-5)
 
 
-def test_single_steps_are_those_of_the_sequence(decoder, sentences):
+def test_single_steps_equal_the_sequence(decoder, sentences):
     words, annotations, first = sentences
     memory = decoder.memory(annotations, MASK)
     states, contexts, weights = decoder(words, memory, first)

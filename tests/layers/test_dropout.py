@@ -31,6 +31,6 @@ print(json.dumps(masks))
 """
 
 
-def test_replicas_drop_out_different_units(run_python):
-    alike = json.loads(run_python("-c", ON_REPLICAS).stdout.splitlines()[-1])
-    np.testing.assert_array_equal(alike, [False] * 4)
+def test_replicas_have_different_dropout_masks(run_python):
+    equal = json.loads(run_python("-c", ON_REPLICAS).stdout.splitlines()[-1])
+    np.testing.assert_array_equal(equal, [False] * 4)

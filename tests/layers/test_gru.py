@@ -15,8 +15,8 @@ def numpy_step(inputs, recurrent, state):
     return update * state + (1 - update) * np.tanh(xn + reset * hn)
 
 
-def trained_like(layer, rng):
-    """The layer with weights that leave no term small."""
+def with_random_weights(layer, rng):
+    """The layer with normally distributed weights."""
     layer.set_weights([rng.normal(size=w.shape) for w in layer.get_weights()])
     return layer
 
@@ -26,7 +26,7 @@ def test_states_follow_the_equations(rng, go_backwards):
     layer = GRU(3, go_backwards=go_backwards)
     inputs = rng.normal(size=(2, 5, 4)).astype("float32")
     layer.build(inputs.shape)
-    kernel, recurrent, bias = trained_like(layer, rng).get_weights()
+    kernel, recurrent, bias = with_random_weights(layer, rng).get_weights()
     states = np.array(layer(inputs))
     for row in range(2):
         state = np.zeros(3)
@@ -36,11 +36,11 @@ def test_states_follow_the_equations(rng, go_backwards):
 
 
 @pytest.mark.parametrize("go_backwards", [False, True])
-def test_masked_steps_leave_the_state_as_it_is(rng, go_backwards):
+def test_masked_steps_do_not_change_the_state(rng, go_backwards):
     layer = GRU(3, go_backwards=go_backwards)
     inputs = rng.normal(size=(1, 5, 4)).astype("float32")
     layer.build(inputs.shape)
-    trained_like(layer, rng)
+    with_random_weights(layer, rng)
     mask = np.array([[True, True, True, False, False]])
     np.testing.assert_allclose(layer(inputs, mask=mask)[:, :3], layer(inputs[:, :3]), atol=1e-6)
 

@@ -11,7 +11,7 @@ SHAPES = [(1, 1, 3, 2), (4, 7, 5, 6), (20, 12, 8, 16)]
 
 
 def pair(units, **arguments):
-    """Our layer and the stock one with the same weights."""
+    """Our layer and the Keras layer with the same arguments."""
     arguments = {"bias_initializer": "normal", "return_sequences": True, "return_state": True, **arguments}
     ours, stock = LSTM(units, **arguments), keras.layers.LSTM(units, **arguments)
     return ours, stock
@@ -32,12 +32,12 @@ def assert_equal_to_stock(ours, stock, inputs, state=None, **call):
     for layer in (ours, stock):
         layer.build(inputs.shape)
     stock.set_weights(ours.get_weights())
-    for mine, theirs in zip(
+    for received, expected in zip(
         tf.nest.flatten(values_and_gradients(ours, inputs, state, **call)),
         tf.nest.flatten(values_and_gradients(stock, inputs, state, **call)),
         strict=True,
     ):
-        np.testing.assert_allclose(mine, theirs, atol=1e-5, rtol=1e-5)
+        np.testing.assert_allclose(received, expected, atol=1e-5, rtol=1e-5)
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -60,7 +60,7 @@ def test_masked_steps_are_skipped_as_in_the_stock_layer(rng, arguments):
     assert_equal_to_stock(*pair(5, **arguments), inputs, state, mask=mask)
 
 
-def test_long_sequences_run_in_a_loop_to_the_same_results(rng, monkeypatch):
+def test_looped_sequences_give_the_same_results(rng, monkeypatch):
     monkeypatch.setattr(scan, "UNROLLED_STEPS", 3)
     inputs = rng.normal(size=(3, 6, 4)).astype("float32")
     mask = rng.random((3, 6)) < 0.7
@@ -97,7 +97,7 @@ def test_shared_dropout_masks_drop_a_unit_for_all_gates(rng):
 
 
 def _input_mask(layer, inputs):
-    """The mask the next call will draw."""
+    """The input mask that the next call draws."""
     twin = LSTM.from_config(layer.get_config())
     twin.build(inputs.shape)
     return np.array(twin._masks(inputs, np.zeros((1, 1), "float32"))[0][0])[0]
@@ -157,6 +157,6 @@ def test_masks_are_drawn_in_training_only(rng):
     np.testing.assert_array_equal(layer.cell.seed_generator.state, before)
 
 
-def test_dropped_outputs_need_one_mask():
+def test_drop_outputs_needs_shared_masks():
     with pytest.raises(ValueError, match="Received: drop_outputs=True, shared_dropout_masks=False"):
         LSTM(5, drop_outputs=True)

@@ -35,14 +35,14 @@ def test_layer_equals_an_independent_computation(rng, depth):
     np.testing.assert_allclose(last, expected[:, -1], atol=1e-5)
 
 
-def test_transform_gates_begin_closed():
+def test_transform_gates_are_initially_closed():
     layer = RecurrentHighway(H, DEPTH, transform_bias=-3.0)
     layer.build((None, None, FEATURES))
     np.testing.assert_array_equal(layer.bias[:, H:], np.full((DEPTH, H), -3.0))
     np.testing.assert_array_equal(layer.bias[:, :H], np.zeros((DEPTH, H)))
 
 
-def test_micro_steps_begin_with_matrices_of_their_own():
+def test_micro_steps_have_different_initial_matrices():
     layer = RecurrentHighway(H, DEPTH)
     layer.build((None, None, FEATURES))
     first, second, _ = np.array(layer.recurrent_kernel)
@@ -53,7 +53,7 @@ def test_input_mask_holds_for_the_window(rng):
     inputs = np.repeat(rng.normal(size=(1, 1, 200)), 4, axis=1).astype("float32")
     layer = RecurrentHighway(1, 1, dropout=0.5, transform_bias=30.0, return_sequences=True, seed=1)
     layer.build(inputs.shape)
-    layer.recurrent_kernel.assign(np.zeros((1, 1, 2)))  # open gate, no recurrence: the output is the input's alone
+    layer.recurrent_kernel.assign(np.zeros((1, 1, 2)))  # open gate, no recurrence: outputs depend only on inputs
     outputs = np.array(layer(inputs, training=True))[0, :, 0]
     np.testing.assert_allclose(outputs, outputs[0], atol=1e-6)
     assert abs(outputs[0] - np.array(layer(inputs))[0, 0, 0]) > 1e-4
@@ -70,12 +70,12 @@ def test_recurrent_mask_drops_a_unit_at_every_step_and_micro_step(rng):
         twin.build(inputs.shape)
         twin.set_weights([kernel, kernels * mask[row][:, None], biases])
         np.testing.assert_allclose(
-            np.array(layer_again(layer)(inputs, training=True))[row], np.array(twin(inputs))[row], atol=1e-5
+            np.array(fresh_copy(layer)(inputs, training=True))[row], np.array(twin(inputs))[row], atol=1e-5
         )
 
 
-def layer_again(layer):
-    """The layer as it was before it drew a mask."""
+def fresh_copy(layer):
+    """A copy of the layer that has not drawn a mask."""
     again = RecurrentHighway.from_config(layer.get_config())
     again.build((None, None, FEATURES))
     again.set_weights([w for w in layer.get_weights() if w.dtype == np.float32])
@@ -90,6 +90,6 @@ def layer_again(layer):
         ({"recurrent_dropout": -0.5}, r"`recurrent_dropout` must be in \[0, 1\). Received: recurrent_dropout=-0.5"),
     ],
 )
-def test_arguments_out_of_range_are_named(arguments, message):
+def test_arguments_out_of_range_raise(arguments, message):
     with pytest.raises(ValueError, match=message):
         RecurrentHighway(H, **arguments)

@@ -6,7 +6,7 @@ from keras_tying.layers import SectionMeans
 
 
 def looped(vectors, ids, lengths, sections, split, stop_words):
-    """The same, word by word."""
+    """The section means, word by word."""
     rows = []
     for row, length in zip(range(len(ids)), lengths, strict=True):
         if split == "fixed":
@@ -39,6 +39,6 @@ def test_sections_equal_a_loop_over_words(rng, sections, split, stop_words):
         ({"stop_words": -1}, r"Received: stop_words=-1"),
     ],
 )
-def test_arguments_outside_their_range_are_named(arguments, message):
+def test_arguments_out_of_range_raise(arguments, message):
     with pytest.raises(ValueError, match=message):
         SectionMeans(**arguments)

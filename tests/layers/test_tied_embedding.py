@@ -39,7 +39,7 @@ def test_scores_are_products_with_the_matrix_plus_bias(rng, tied, use_bias):
 
 
 def test_tied_gradient_is_the_sum_of_both_roles(rng):
-    """Paper 000, section 3: row k gets the output role's p_k - [k = o] times h, and row i the input role's."""
+    """Press and Wolf, section 3: the output role adds (p_k - [k = o]) h to row k, the input role changes row i only."""
     tied = TiedEmbedding(V, H, embeddings_initializer="normal", bias_initializer="normal")
     untied = TiedEmbedding(V, H, tie_weights=False)
     for layer in (tied, untied):
@@ -78,7 +78,7 @@ def test_three_roles_share_one_variable(rng):
     assert [tuple(v.shape) for v in model.trainable_variables].count((V, H)) == 1
 
 
-def test_saved_file_holds_the_matrix_once(tmp_path):
+def test_saved_file_contains_the_matrix_once(tmp_path):
     model = language_model(TiedEmbedding(1000, 64))
     path = tmp_path / "model.keras"
     model.save(path)
@@ -106,7 +106,7 @@ def test_mask_zero_marks_padding():
 
 
 @pytest.mark.parametrize("policy", ["mixed_bfloat16", "mixed_float16"])
-def test_mixed_precision_computes_in_half_and_keeps_single(policy):
+def test_mixed_precision_keeps_float32_variables(policy):
     embedding = TiedEmbedding(V, H, dtype=policy)
     hidden = embedding(np.array([[1, 2]]))
     scores = embedding(hidden, reverse=True)
@@ -118,7 +118,7 @@ def test_mixed_precision_computes_in_half_and_keeps_single(policy):
 
 @pytest.mark.parametrize("mode", ["int8", "int4"])
 @pytest.mark.parametrize("tied", [True, False])
-def test_quantized_model_stays_close_and_saves(tmp_path, mode, tied):
+def test_quantized_model_gives_similar_scores_and_saves(tmp_path, mode, tied):
     embedding = TiedEmbedding(
         V, 32, tie_weights=tied, embeddings_initializer="normal", bias_initializer="normal", logit_soft_cap=30.0
     )
@@ -133,7 +133,7 @@ def test_quantized_model_stays_close_and_saves(tmp_path, mode, tied):
     np.testing.assert_allclose(again.predict(words, verbose=0), after, atol=1e-6)
 
 
-def test_tied_dense_is_a_view_on_the_embedding(tmp_path):
+def test_tied_dense_adds_no_variables(tmp_path):
     embedding = TiedEmbedding(V, H)
     model = keras.Sequential([keras.Input((None,), dtype="int32"), embedding, TiedDense(embedding, "softmax")])
     assert len(model.trainable_variables) == 2
@@ -145,6 +145,6 @@ def test_tied_dense_is_a_view_on_the_embedding(tmp_path):
     np.testing.assert_array_equal(again(words), model(words))
 
 
-def test_tied_dense_names_the_size_it_needs():
+def test_tied_dense_raises_for_another_width():
     with pytest.raises(ValueError, match=rf"size {H}\. Received: input_shape=\(2, 9\)"):
         TiedDense(TiedEmbedding(V, H))(np.zeros((2, 9), "float32"))

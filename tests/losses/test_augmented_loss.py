@@ -25,7 +25,7 @@ def softmax(scores):
 
 
 def divergence_and_nll(arrays):
-    """`[B, T]` each, from the equations."""
+    """Divergence and negative log-likelihood, `[B, T]` each, from the equations."""
     hidden, output, embeddings, bias, targets = (
         np.array(arrays[name], np.float64) for name in ("hidden", "output", "input", "bias", "targets")
     )
@@ -43,7 +43,7 @@ def layer(arrays, **changes):
 
 
 @pytest.mark.parametrize("training", [True, False])
-def test_loss_is_that_of_the_equations(arrays, training):
+def test_loss_equals_the_equations(arrays, training):
     divergence, nll = divergence_and_nll(arrays)
     loss = AugmentedLoss(GAMMA, TAU)
     total, token_nll, _ = loss.from_hidden(arrays["targets"], arrays["hidden"], layer(arrays), training=training)
@@ -65,11 +65,11 @@ def gradient_of_input_embeddings(arrays, loss):
     return tape.gradient(total, arrays["input"])
 
 
-def test_no_gradient_goes_through_the_target_by_default(arrays):
+def test_no_gradient_flows_through_the_target_by_default(arrays):
     assert gradient_of_input_embeddings(arrays, AugmentedLoss(GAMMA, TAU)) is None
 
 
-def test_the_gradient_through_the_target_is_the_losses_slope(arrays, rng):
+def test_gradient_through_the_target_equals_finite_differences(arrays, rng):
     loss = AugmentedLoss(GAMMA, TAU, target_gradient=True)
     gradient = np.array(gradient_of_input_embeddings(arrays, loss))
     direction = rng.normal(size=(V, H))
@@ -82,7 +82,7 @@ def test_the_gradient_through_the_target_is_the_losses_slope(arrays, rng):
 
 
 @pytest.mark.parametrize("tied", [True, False])
-def test_a_model_trains_with_it_and_its_perplexity_stays_that_of_words(rng, tied):
+def test_perplexity_of_a_model_excludes_the_divergence(rng, tied):
     tokens, targets = rng.integers(0, V, (2, B, T))
     model = recurrent_language_model(V, H, tied=tied, initializer_range=0.5)
     model.compile("sgd", AugmentedLoss(GAMMA, TAU))
@@ -94,8 +94,8 @@ def test_a_model_trains_with_it_and_its_perplexity_stays_that_of_words(rng, tied
 
 
 @pytest.mark.parametrize("target_gradient", [False, True])
-def test_a_tied_model_runs_away_from_a_target_that_holds_still(target_gradient):
-    """Perplexity beyond the number of words: worse than a guess."""
+def test_tied_model_diverges_without_target_gradient(target_gradient):
+    """The perplexity exceeds the number of words, that of a uniform distribution."""
     words, rows, steps = 300, 10, 20
     tokens = list(load_corpus("embedded").tokens("train"))
     ids = Vocabulary.from_tokens(tokens, words).encode(tokens)
@@ -110,14 +110,16 @@ def test_a_tied_model_runs_away_from_a_target_that_holds_still(target_gradient):
     assert perplexity < 100 if target_gradient else perplexity > words
 
 
-def test_embeddings_of_different_widths_are_refused(rng):
+def test_embeddings_of_different_widths_raise(rng):
     model = nnlm(V, embedding_size=H, hidden_units=(2 * H,), tied=False)
     model.compile("sgd", AugmentedLoss())
-    with pytest.raises(ValueError, match=rf"same width. Received: input embeddings \({V}, {H}\), .*\({V}, {2 * H}\)"):
+    with pytest.raises(
+        ValueError, match=rf"vocabulary and width. Received: input embeddings \({V}, {H}\), .*\({V}, {2 * H}\)"
+    ):
         model.train_on_batch({"history": rng.integers(0, V, (4, model.order - 1))}, rng.integers(0, V, 4))
 
 
-def test_logits_alone_are_refused():
+def test_logits_raise():
     with pytest.raises(ValueError, match=r"logits do not have. .* Received: y_pred of shape \(2, 3, 4\)"):
         AugmentedLoss()(np.zeros((2, 3)), np.zeros((2, 3, 4)))
 
@@ -130,7 +132,7 @@ def test_logits_alone_are_refused():
         (lambda: AugmentedLoss.proportional(1.5, 10, V), r"`beta` must be in \[0, 1\]. Received: beta=1.5"),
     ],
 )
-def test_arguments_out_of_range_are_named(make, message):
+def test_arguments_out_of_range_raise(make, message):
     with pytest.raises(ValueError, match=message):
         make()
 

@@ -9,20 +9,20 @@ from keras_tying.losses.linear_cross_entropy import linear_token_losses
 H, V = 5, 17
 
 
-def test_an_impossible_word_costs_its_score_and_not_infinity():
+def test_very_unlikely_words_have_a_finite_loss():
     output = OutputProjection(tf.constant([[0.0], [-1000.0]]))
     _, nll = linear_token_losses(tf.ones([1, 1]), tf.constant([1]), output)
     np.testing.assert_allclose(nll, [1000.0])
 
 
-def test_log_likelihoods_are_free_of_label_smoothing(rng):
+def test_log_likelihoods_exclude_label_smoothing(rng):
     hidden, embeddings = (tf.constant(rng.normal(size=shape), "float32") for shape in ((4, H), (V, H)))
     targets = tf.constant(rng.integers(0, V, 4), "int32")
     _, nll = linear_token_losses(hidden, targets, OutputProjection(embeddings, label_smoothing=0.2))
     np.testing.assert_array_equal(nll, linear_token_losses(hidden, targets, OutputProjection(embeddings))[1])
 
 
-def test_sum_over_steps_is_the_mean_times_the_window(rng):
+def test_sum_over_steps_is_the_mean_times_the_sequence_length(rng):
     targets = rng.integers(0, V, (3, 8))
     logits = rng.normal(size=(3, 8, V)).astype("float32")
     summed, mean = (float(SequenceCrossEntropy(scale)(targets, logits)) for scale in ("sum_over_steps", "mean"))
@@ -57,7 +57,7 @@ def test_hidden_states_and_logits_give_the_same_loss(rng):
         ({"temperature": 0}, "Received: temperature=0"),
     ],
 )
-def test_arguments_out_of_range_are_named(arguments, message):
+def test_arguments_out_of_range_raise(arguments, message):
     with pytest.raises(ValueError, match=message):
         SequenceCrossEntropy(**arguments)
 

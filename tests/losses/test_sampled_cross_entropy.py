@@ -27,7 +27,7 @@ def test_draws_follow_the_log_uniform_distribution():
 
 
 @pytest.mark.parametrize("options", [{}, {"temperature": 2.0}, {"logit_soft_cap": 3.0, "temperature": 0.5}], ids=str)
-def test_loss_is_that_of_the_formula(arrays, options):
+def test_loss_equals_the_formula(arrays, options):
     hidden, targets, embeddings, bias = arrays
     drawn = np.array([0, 3, 3, 16, 5], "int32")
     z = hidden @ embeddings.T + bias
@@ -42,8 +42,8 @@ def test_loss_is_that_of_the_formula(arrays, options):
     np.testing.assert_allclose(keras.ops.convert_to_numpy(losses), expected, rtol=1e-5, atol=1e-5)
 
 
-def test_the_distribution_of_the_targets_is_where_the_gradient_vanishes(rng):
-    """Three samples are as right as all words: hidden state 1, one-dimensional embeddings log p."""
+def test_gradient_vanishes_at_the_distribution_of_the_targets(rng):
+    """Three samples are enough. The hidden state is 1, the one-dimensional embeddings are log p."""
     p = rng.dirichlet(np.ones(V))
     targets, drawn = rng.choice(V, 40_000, p=p), rng.choice(V, (40_000, 3), p=Q)
     ids = np.concatenate([targets[:, None], drawn], axis=1)
@@ -57,7 +57,7 @@ def test_the_distribution_of_the_targets_is_where_the_gradient_vanishes(rng):
     assert np.abs(mean_gradient(np.zeros(V))).max() > 0.03
 
 
-def test_training_with_it_lowers_the_exact_perplexity(train_ids, vocabulary):
+def test_training_lowers_the_exact_perplexity(train_ids, vocabulary):
     keras.utils.set_random_seed(0)
     model = zoo.ptb_small(tied=True, vocabulary_size=len(vocabulary))
     model.carry_state(20)
@@ -67,13 +67,13 @@ def test_training_with_it_lowers_the_exact_perplexity(train_ids, vocabulary):
     assert stream_perplexity(model, train_ids[:4000], 20) < 100
 
 
-def test_bad_arguments_are_named():
+def test_arguments_out_of_range_raise():
     with pytest.raises(ValueError, match="samples=0"):
         SampledCrossEntropy(samples=0)
     with pytest.raises(ValueError, match="needs the scores of all words"):
         SampledCrossEntropy(label_smoothing=0.1)
 
 
-def test_configuration_comes_back():
+def test_config_round_trip():
     loss = SampledCrossEntropy(samples=7, temperature=2.0, ignore_id=0)
     assert SampledCrossEntropy.from_config(loss.get_config()).get_config() == loss.get_config()

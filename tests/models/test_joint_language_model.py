@@ -122,7 +122,7 @@ def test_training_step_has_the_mean_loss_of_the_samples(model, activation, rng):
     assert losses[-1] < losses[0]
 
 
-def test_model_survives_its_file_and_its_config(model, rng, tmp_path):
+def test_model_saves_and_loads(model, rng, tmp_path):
     inputs, _ = sample(model, rng)
     model.save(tmp_path / "model.keras")
     again = keras.saving.load_model(tmp_path / "model.keras")
@@ -160,7 +160,7 @@ def test_tied_model_scores_with_the_target_words_input_vectors():
     assert untied.count_params() - tied.count_params() == V * 5 - 5 * D  # an output matrix for a projection
 
 
-def test_bootstrapped_vectors_stay_when_frozen(rng):
+def test_frozen_bootstrapped_vectors_do_not_change(rng):
     trained = make(window=3)
     model = make(window=3, global_context=True, trainable_embeddings=False)
     model.bootstrap(**trained.word_vectors)
@@ -191,7 +191,7 @@ def test_unknown_words_keep_their_vectors_when_bootstrapped():
         ({"hidden_units": ()}, r"Received: hidden_units=\(\)"),
     ],
 )
-def test_arguments_outside_their_range_are_named(arguments, message):
+def test_arguments_out_of_range_raise(arguments, message):
     with pytest.raises(ValueError, match=message):
         kt.zoo.nnjm(V, S, **arguments)
 
@@ -215,7 +215,7 @@ def compose(**changes):
         ({"hidden_layers": [keras.layers.Dense(7)]}, rf"output embedding, {D}.*a last layer of width 7"),
     ],
 )
-def test_layers_that_do_not_fit_are_named(changes, message):
+def test_unsuitable_layers_raise(changes, message):
     with pytest.raises(ValueError, match=message):
         compose(**changes)
 
@@ -235,7 +235,7 @@ def test_any_layers_make_the_hidden_states_and_the_context(rng):
     assert np.isfinite(model.train_on_batch(inputs, targets, return_dict=True)["loss"])
 
 
-def test_ids_outside_their_vocabulary_are_refused(rng):
+def test_ids_outside_the_vocabulary_raise(rng):
     model = make(window=3)
     inputs, targets = sample(model, rng)
     inputs["window"][0, 0] = S
@@ -245,5 +245,5 @@ def test_ids_outside_their_vocabulary_are_refused(rng):
 
 @pytest.mark.parametrize("name", ["nnlm", "nnjm", "nnjm_global"])
 @pytest.mark.parametrize("tied", [True, False])
-def test_zoo_builds_the_paper_s_models(name, tied):
+def test_zoo_models_have_the_published_embedding_size(name, tied):
     assert kt.zoo.create_model(name, tied=tied).embedding_size == 96

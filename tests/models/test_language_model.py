@@ -21,7 +21,7 @@ def sigmoid(x):
 
 
 def numpy_language_model(model, tokens, targets):
-    """Mean over rows of the negative log-likelihood summed over steps, from the equations."""
+    """Logits, and the negative log-likelihood summed over steps and averaged over rows, from the equations."""
     embeddings = keras.ops.convert_to_numpy(model.embedding.embeddings)
     output = keras.ops.convert_to_numpy(model.embedding.output_embeddings)
     hidden = embeddings[tokens]
@@ -101,7 +101,7 @@ def test_any_keras_loss_and_metric_trains_on_logits(rng):
     assert 0 <= results["sparse_categorical_accuracy"] <= 1
 
 
-def test_metrics_see_logits_beside_the_fused_loss(rng):
+def test_metrics_receive_logits_with_the_default_loss(rng):
     tokens, targets = rng.integers(0, V, (2, 4, 5))
     model = small()
     model.compile("sgd", metrics=["sparse_categorical_accuracy"])
@@ -113,21 +113,21 @@ def test_carried_windows_give_the_loss_of_one_long_window(rng):
     tokens, targets = rng.integers(0, V, (2, 3, 12))
     model = small()
     model.compile()
-    whole = model.evaluate(tokens, targets, batch_size=3, verbose=0, return_dict=True)
+    one_window = model.evaluate(tokens, targets, batch_size=3, verbose=0, return_dict=True)
     carried = keras.models.clone_model(model)
     carried.set_weights(model.get_weights())
     carried.carry_state(3)
     carried.compile()
     windows = [np.concatenate(np.split(a, 4, axis=1)) for a in (tokens, targets)]
     parts = carried.evaluate(*windows, batch_size=3, verbose=0, return_dict=True)
-    np.testing.assert_allclose(parts["perplexity"], whole["perplexity"], rtol=1e-5)
-    np.testing.assert_allclose(4 * parts["loss"], whole["loss"], rtol=1e-5)
+    np.testing.assert_allclose(parts["perplexity"], one_window["perplexity"], rtol=1e-5)
+    np.testing.assert_allclose(4 * parts["loss"], one_window["loss"], rtol=1e-5)
     carried.reset_state()
     again = carried.evaluate(*windows, batch_size=3, verbose=0, return_dict=True)
     assert again == parts
 
 
-def test_carried_state_is_no_parameter():
+def test_carried_state_adds_no_parameters():
     model = small()
     parameters = model.count_params()
     model.carry_state(3)
@@ -135,7 +135,7 @@ def test_carried_state_is_no_parameter():
     assert len(model.get_weights()) == len(model.trainable_variables)
 
 
-def test_carried_state_leaves_predictions_alone(rng):
+def test_carried_state_does_not_change_predictions(rng):
     tokens = rng.integers(0, V, (3, 6))
     model = small()
     before = model.predict(tokens[:2], verbose=0)
@@ -145,17 +145,17 @@ def test_carried_state_leaves_predictions_alone(rng):
     np.testing.assert_allclose(model.predict(tokens[:2], verbose=0), before, atol=1e-5)
 
 
-def test_a_batch_that_does_not_fit_the_carried_state_is_refused(rng):
+def test_batch_of_another_size_than_the_carried_state_raises(rng):
     model = small()
     model.carry_state(3)
     model.compile()
-    with pytest.raises(ValueError, match=r"state has 3 rows. Received: a batch of 2"):
+    with pytest.raises(ValueError, match=r"batches of 3 rows. Received: a batch of 2 rows"):
         model.train_on_batch(*rng.integers(0, V, (2, 2, 6)))
 
 
 @pytest.mark.parametrize("mode", ["int8", "int4"])
 @pytest.mark.parametrize("tied", [True, False])
-def test_quantized_model_scores_and_generates_alike(rng, mode, tied):
+def test_quantized_model_gives_similar_scores(rng, mode, tied):
     tokens, targets = rng.integers(0, V, (2, 3, 6))
     model = recurrent_language_model(V, 32, tied=tied, initializer_range=1.0)
     before = model.score(tokens, targets)
@@ -170,22 +170,22 @@ def test_quantized_model_scores_and_generates_alike(rng, mode, tied):
     assert model.generate(tokens, 4, temperature=0).shape == (3, 4)
 
 
-def test_ids_outside_the_vocabulary_are_refused():
+def test_ids_outside_the_vocabulary_raise():
     for ask in (lambda: small().score([[V]], [[1]]), lambda: small().generate([[-1]], 1)):
         with pytest.raises(ValueError, match=r"Word ids must be in \[0, 13\)"):
             ask()
 
 
-def test_states_can_be_given_and_returned(rng):
+def test_states_are_arguments_and_results_of_a_call(rng):
     tokens = rng.integers(0, V, (2, 8))
     model = small()
-    whole = model(tokens)
+    expected = model(tokens)
     first, states = model(tokens[:, :5], return_states=True)
     second = model(tokens[:, 5:], states=states)
-    np.testing.assert_allclose(np.concatenate([first, second], 1), whole, atol=1e-6)
+    np.testing.assert_allclose(np.concatenate([first, second], 1), expected, atol=1e-6)
 
 
-def test_a_second_batch_size_for_the_carried_state_is_refused():
+def test_second_batch_size_for_the_carried_state_raises():
     model = small()
     model.carry_state(3)
     with pytest.raises(ValueError, match="allocated for 3 rows"):
@@ -237,7 +237,7 @@ def test_top_k_and_top_p_leave_only_the_likeliest_words():
     ("options", "message"),
     [({"temperature": -1}, "temperature=-1"), ({"top_k": 0}, "top_k=0"), ({"top_p": 0}, "top_p=0")],
 )
-def test_sampling_options_out_of_range_are_named(options, message):
+def test_sampling_options_out_of_range_raise(options, message):
     with pytest.raises(ValueError, match=f"Received: {message}"):
         small().generate([[1]], 1, **options)
 
@@ -262,8 +262,8 @@ def test_unclipped_update_is_the_gradient(rng):
     twin.compile(keras.optimizers.SGD(0.1))
     for each in (model, twin):
         each.train_on_batch(tokens, targets)
-    for mine, theirs in zip(model.get_weights(), twin.get_weights(), strict=True):
-        np.testing.assert_allclose(mine, theirs, atol=1e-6)
+    for received, expected in zip(model.get_weights(), twin.get_weights(), strict=True):
+        np.testing.assert_allclose(received, expected, atol=1e-6)
 
 
 def test_perplexity_is_exact_over_uneven_batches(rng):
@@ -282,19 +282,17 @@ def test_perplexity_is_exact_over_uneven_batches(rng):
         ({"projection_regularizer": "l2"}, "needs `projection=True`"),
     ],
 )
-def test_arguments_that_do_not_fit_are_named(arguments, message):
+def test_invalid_arguments_raise(arguments, message):
     with pytest.raises(ValueError, match=message):
         small(**arguments)
 
-
-# Any layers
 
 STATES = {"return_sequences": True, "return_state": True}
 
 
 @keras.saving.register_keras_serializable("tests")
 class CausalBlock(keras.layers.Layer):
-    """A Transformer block that looks back."""
+    """A causal Transformer block."""
 
     def __init__(self, **kwargs):
         super().__init__(**kwargs)
@@ -325,7 +323,7 @@ def composed(request, rng):
     return model
 
 
-def test_any_layers_train_evaluate_and_survive_their_file(composed, rng, tmp_path):
+def test_any_layers_train_and_save(composed, rng, tmp_path):
     tokens, targets = rng.integers(0, V, (2, 4, 6))
     composed.carry_state(4)
     composed.compile(ClippedSGD(0.5))
@@ -356,7 +354,7 @@ def test_recurrent_layers_of_keras_carry_their_states(name, rng):
     np.testing.assert_allclose(np.concatenate([first, second], 1), model(tokens), atol=1e-6)
 
 
-def test_models_that_look_back_without_a_state_read_all_words_again():
+def test_models_with_convolution_or_attention_do_not_read_word_by_word():
     for name in ("convolution", "Transformer", "LSTM and convolution"):
         assert not LanguageModel(TiedEmbedding(V, H), LAYERS[name]()).reads_word_by_word
 
@@ -370,15 +368,12 @@ def test_models_that_look_back_without_a_state_read_all_words_again():
         (keras.layers.Embedding(V, H), [], r"`embedding` must be a TiedEmbedding. Received: embedding=<Embedding"),
     ],
 )
-def test_layers_that_do_not_fit_are_named(embedding, layers, message):
+def test_unsuitable_layers_raise(embedding, layers, message):
     with pytest.raises(ValueError, match=message):
         LanguageModel(embedding, layers)
 
 
-# What a call computes
-
-
-def test_targets_decide_whether_a_call_gives_losses(rng):
+def test_call_with_targets_returns_losses(rng):
     tokens, targets = rng.integers(0, V, (2, 3, 6))
     model = small()
     _, expected = numpy_language_model(model, tokens, targets)
@@ -393,7 +388,7 @@ def test_targets_decide_whether_a_call_gives_losses(rng):
     assert model(tokens, targets=targets).logits.shape == (3, 6, V)
 
 
-def test_only_examples_move_the_carried_state(rng):
+def test_only_examples_update_the_carried_state(rng):
     tokens, targets = rng.integers(0, V, (2, 3, 6))
     model = small()
     model.carry_state(3)
@@ -403,7 +398,7 @@ def test_only_examples_move_the_carried_state(rng):
     assert all(np.any(value) for value in model.carried.values)
 
 
-def test_weights_of_samples_count_in_loss_and_perplexity(rng):
+def test_sample_weights_apply_to_loss_and_perplexity(rng):
     tokens, targets = rng.integers(0, V, (2, 3, 6))
     weights = rng.uniform(size=(3, 6)).astype("float32")
     model = small()
@@ -414,7 +409,7 @@ def test_weights_of_samples_count_in_loss_and_perplexity(rng):
     np.testing.assert_allclose(results["perplexity"], np.exp(np.sum(weights * nll) / weights.sum()), rtol=1e-5)
 
 
-def test_the_loss_is_compile_s(rng):
+def test_loss_is_the_one_given_to_compile(rng):
     model = small()
     model.compile("sgd")
     assert type(model.loss) is losses.SequenceCrossEntropy

@@ -39,7 +39,7 @@ def sigmoid(x):
 
 
 def by_formula(model, batch):
-    """Gradients of input and output embedding, pair by pair as in the paper, and the loss."""
+    """Gradients of input and output embeddings and the loss, pair by pair as in the paper."""
     matrices = [np.array(m, np.float64) for m in model.embedding_matrices().values()]
     u, v = matrices if len(matrices) == 2 else matrices * 2
     gradient_u, gradient_v, loss = np.zeros_like(u), np.zeros_like(v), 0.0
@@ -58,13 +58,13 @@ def by_formula(model, batch):
 
 @pytest.fixture(params=[True, False], ids=["by rows", "portable"])
 def by_rows(request, monkeypatch):
-    """Whether TensorFlow's own step is taken."""
+    """Whether the training step of TensorFlow is used."""
     if not request.param:
         monkeypatch.setattr(skip_gram, "train_step", backend.portable(skip_gram.train_step))
     return request.param
 
 
-def test_loss_and_gradient_are_those_of_the_formula(model, batch, by_rows):
+def test_loss_and_gradient_equal_the_formula(model, batch, by_rows):
     gradient_u, gradient_v, loss = by_formula(model, batch)
     before = [np.array(weight) for weight in model.trainable_weights]
     model.compile(keras.optimizers.SGD(0.01))
@@ -102,7 +102,7 @@ def test_learning_rate_schedule_is_followed_by_rows(model, batch):
 @pytest.mark.parametrize(
     "arguments", [{"momentum": 0.9}, {"clipnorm": 1.0}, {"weight_decay": 0.1}, {"use_ema": True}, {"name": "adam"}]
 )
-def test_any_other_optimizer_is_left_to_keras(model, batch, arguments):
+def test_other_optimizers_use_the_step_of_keras(model, batch, arguments):
     kind = keras.optimizers.Adam if "name" in arguments else keras.optimizers.SGD
     model.compile(kind(0.1, **arguments))
     assert not can_update_rows(model)
@@ -111,7 +111,7 @@ def test_any_other_optimizer_is_left_to_keras(model, batch, arguments):
     assert (np.array(model.embedding.embeddings) != before).any()
 
 
-def test_rows_that_are_not_in_the_batch_stay(batch):
+def test_rows_of_other_words_do_not_change(batch):
     model = zoo.skip_gram(V + 2, H)
     model.compile(keras.optimizers.SGD(0.1))
     before = np.array(model.embedding.embeddings)
@@ -120,7 +120,7 @@ def test_rows_that_are_not_in_the_batch_stay(batch):
     assert not np.array(model.context_embedding.embeddings)[V:].any()
 
 
-def test_plain_pairs_are_batches_too(model, batch, by_rows):
+def test_model_trains_on_plain_pairs(model, batch, by_rows):
     centres, contexts = batch["centres"].reshape(-1), batch["centres"].reshape(-1)[::-1]
     pairs = {
         "centres": centres.reshape(-1, 1),
@@ -140,7 +140,7 @@ def test_a_tied_model_has_one_matrix():
     assert [w.shape for w in zoo.skip_gram(V, H).trainable_weights] == [(V, H)] * 2
 
 
-def test_model_comes_back_from_its_file(model, batch, tmp_path):
+def test_model_saves_and_loads(model, batch, tmp_path):
     model.compile(keras.optimizers.SGD(0.01))
     model.train_on_batch(batch)
     model.save(tmp_path / "model.keras")
@@ -159,7 +159,7 @@ def test_mixed_precision_trains(batch):
     assert all(weight.dtype == "float32" for weight in model.weights)
 
 
-def test_negatives_and_pairs_decide_whether_a_call_gives_losses(model, batch):
+def test_call_with_negatives_and_pairs_returns_losses(model, batch):
     _, _, loss = by_formula(model, batch)
     assert float(model(batch).loss) == pytest.approx(loss, rel=1e-5)
     scores = model({name: batch[name] for name in ("centres", "contexts")})
@@ -167,7 +167,7 @@ def test_negatives_and_pairs_decide_whether_a_call_gives_losses(model, batch):
     np.testing.assert_allclose(model.predict(batch, verbose=0), scores, atol=1e-5)
 
 
-def test_other_losses_and_batches_without_pairs_are_refused(model, batch):
+def test_other_losses_and_batches_without_pairs_raise(model, batch):
     with pytest.raises(ValueError, match="Received: loss='mse'"):
         model.compile("sgd", "mse")
     model.compile("sgd")
@@ -175,7 +175,7 @@ def test_other_losses_and_batches_without_pairs_are_refused(model, batch):
         model.evaluate({name: batch[name] for name in ("centres", "contexts")}, verbose=0)
 
 
-def test_embeddings_of_different_sizes_are_refused():
+def test_embeddings_of_different_sizes_raise():
     with pytest.raises(ValueError, match=r"Received: \(5, 3\) and \(6, 3\)"):
         SkipGram(TiedEmbedding(5, 3), TiedEmbedding(6, 3))
 
@@ -186,7 +186,7 @@ def test_sizes_must_be_positive(name):
         zoo.skip_gram(**{"vocabulary_size": 5, "units": 3, name: 0})
 
 
-def test_real_text_brings_words_of_a_kind_together(train_ids, vocabulary):
+def test_pair_loss_falls_on_real_text(train_ids, vocabulary):
     counts = word_counts(train_ids, vocabulary)
     text = SkipGramBatches(train_ids, counts, vocabulary.end_id, window=3, spans=8)
     model = zoo.skip_gram(len(vocabulary), 30)
@@ -221,7 +221,7 @@ print(json.dumps([keras.ops.convert_to_numpy(weight).tolist() for weight in mode
 
 
 @pytest.mark.parametrize("backend", ["jax", "torch"])
-def test_other_backends_train_alike(run_python, backend):
+def test_other_backends_train_to_the_same_weights(run_python, backend):
     if importlib.util.find_spec(backend) is None:
         pytest.skip(f"{backend} is not installed")
 

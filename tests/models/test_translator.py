@@ -9,7 +9,7 @@ from keras_tying import backend
 from keras_tying.models import beam_search
 
 V, END = 4, 1
-BESIDES = 32_268_500  # parameters of the published model without embeddings and output bias
+OTHER_PARAMETERS = 32_268_500  # parameters of the published model without embeddings and output bias
 
 
 def small(tying="three_way", size=V, **arguments):
@@ -44,8 +44,8 @@ def test_parameter_counts_are_those_of_the_published_models(tying, source, targe
         separate = {"none": source + target, "decoder": source, "three_way": 0}[tying]
         return 500 * separate + 501 * target  # vectors and the bias of each target word
 
-    assert kt.zoo.dl4mt(10, 10, tying).count_params() - of_embeddings(10, 10) == BESIDES
-    assert BESIDES + of_embeddings(source, target) == pytest.approx(millions * 1e6, abs=0.05e6)
+    assert kt.zoo.dl4mt(10, 10, tying).count_params() - of_embeddings(10, 10) == OTHER_PARAMETERS
+    assert OTHER_PARAMETERS + of_embeddings(source, target) == pytest.approx(millions * 1e6, abs=0.05e6)
 
 
 @pytest.mark.parametrize(("tying", "number"), [("none", 3), ("decoder", 2), ("three_way", 1)])
@@ -59,9 +59,9 @@ def test_three_way_tying_sums_the_gradients_of_all_roles(source):
     untied, tied = small("none"), small("three_way")
     matrix = np.array(tied.embedding.embeddings)
     tied.embedding.bias.assign(np.zeros(V))
-    for mine, theirs in zip((untied.forwards, untied.backwards, untied.first_state, untied.decoder, *untied.readouts),
+    for to, given in zip((untied.forwards, untied.backwards, untied.first_state, untied.decoder, *untied.readouts),
         (tied.forwards, tied.backwards, tied.first_state, tied.decoder, *tied.readouts), strict=True):  # fmt: skip
-        mine.set_weights(theirs.get_weights())
+        to.set_weights(given.get_weights())
     untied.source_embedding.embeddings.assign(matrix)
     untied.embedding.embeddings.assign(matrix)
     untied.embedding.reverse_embeddings.assign(matrix.T)
@@ -78,7 +78,7 @@ def test_three_way_tying_sums_the_gradients_of_all_roles(source):
     np.testing.assert_allclose(total, sum(roles), atol=1e-4)
 
 
-def test_filling_up_changes_nothing(model, source):
+def test_padding_does_not_change_scores(model, source):
     target = np.array([[-1, 2, 3], [-1, 2, -1]], "int32")
     words = np.array([[2, 3, 1], [2, 1, -1]], "int32")
     together = model.score({"source": source[:2], "target": target}, words)
@@ -95,7 +95,7 @@ def test_scores_are_log_probabilities_of_the_logits(model, source):
         np.testing.assert_allclose(model.score(inputs, np.full((5, 1), word))[:, 0], expected[:, word], atol=1e-4)
 
 
-def test_ids_outside_the_vocabulary_are_named(model):
+def test_ids_outside_the_vocabulary_raise(model):
     with pytest.raises(ValueError, match=rf"\[0, {V}\)\. Received: 9"):
         model.translate(np.array([[9, 1]]), END)
 
@@ -106,13 +106,13 @@ def test_three_way_tying_needs_one_vocabulary():
 
 
 @pytest.mark.parametrize("arguments", [{"tying": "both"}, {"dropout": 1.0}])
-def test_arguments_outside_their_range_are_named(arguments):
+def test_arguments_out_of_range_raise(arguments):
     (name, value), *_ = arguments.items()
     with pytest.raises(ValueError, match=f"Received: {name}={value!r}"):
         kt.zoo.dl4mt(4, 4, **arguments)
 
 
-def test_saved_model_translates_alike(model, source, tmp_path):
+def test_loaded_model_gives_the_same_translations(model, source, tmp_path):
     model.save(tmp_path / "model.keras")
     again = keras.saving.load_model(tmp_path / "model.keras")
     assert again.get_config() == model.get_config()
@@ -126,11 +126,8 @@ def test_trains_in_mixed_precision(source):
     assert np.all(np.isfinite(losses))
 
 
-# Translations
-
-
 def greedy(model, source, limit):
-    """Word by word from the model's logits, with nothing of the search."""
+    """Greedy translation from the logits, without the search."""
     words = []
     while len(words) < limit and END not in words:
         target = np.array([[-1, *words]])
@@ -146,10 +143,10 @@ def test_a_beam_of_one_is_greedy(model, source):
 
 @pytest.mark.parametrize("length_penalty", [0.0, 1.0])
 def test_a_wide_beam_finds_the_best_of_all_sequences(model, source, length_penalty):
-    """All sequences of at most three words; those of three need no end."""
-    whole = [[*body, END] for n in range(3) for body in itertools.product([0, 2, 3], repeat=n)]
-    cut = [list(body) for body in itertools.product([0, 2, 3], repeat=3)]
-    sequences = whole + cut
+    """All sequences of at most three words. Sequences of three words may be truncated before the end id."""
+    complete = [[*body, END] for n in range(3) for body in itertools.product([0, 2, 3], repeat=n)]
+    truncated = [list(body) for body in itertools.product([0, 2, 3], repeat=3)]
+    sequences = complete + truncated
     best = []
     for row in range(len(source)):
         scores = []
@@ -167,7 +164,7 @@ def test_a_wide_beam_finds_the_best_of_all_sequences(model, source, length_penal
 
 
 @pytest.mark.parametrize("beam_size", [1, 3])
-def test_sentences_are_translated_together_as_alone(model, source, beam_size):
+def test_batches_and_single_sentences_give_the_same_translations(model, source, beam_size):
     together = model.translate(source, END, beam_size)
     for row in range(len(source)):
         alone = model.translate(source[row : row + 1, : (source[row] >= 0).sum()], END, beam_size)
@@ -177,19 +174,19 @@ def test_sentences_are_translated_together_as_alone(model, source, beam_size):
 
 
 def test_finished_sentences_leave_the_batch(model, source, monkeypatch):
-    rows = []
+    batch_sizes = []
     advance = beam_search.advance
 
     def counted(model, end_id, step, beam, draw=None):
-        rows.append(beam.scores.shape[0])
+        batch_sizes.append(beam.scores.shape[0])
         return advance(model, end_id, step, beam, draw)
 
     monkeypatch.setattr(beam_search, "advance", counted)
     monkeypatch.setattr(beam_search, "compile_function", lambda model, function: function)
     limits = np.array([1, 1, 1, 4, 9], "int32")
     backend.portable(beam_search.search)(model, source, limits, 1, 1.0, END)
-    assert rows[0] == 8  # five, filled up
-    assert rows[-1] <= 2
+    assert batch_sizes[0] == 8  # five, padded to a power of two
+    assert batch_sizes[-1] <= 2
 
 
 def test_drawn_translations_follow_the_models_probabilities(model, source):
@@ -199,7 +196,7 @@ def test_drawn_translations_follow_the_models_probabilities(model, source):
     np.testing.assert_allclose(np.bincount(words, minlength=V) / 4000, expected, atol=0.03)
 
 
-def test_a_seed_repeats_what_was_drawn(model, source):
+def test_same_seed_gives_the_same_translations(model, source):
     first, second, other = (model.sample(source, END, number=3, seed=seed).words for seed in (1, 1, 2))
     np.testing.assert_array_equal(first, second)
     assert not np.array_equal(first, other)
@@ -210,7 +207,7 @@ def test_temperature_zero_draws_the_greedy_translation(model, source):
     np.testing.assert_array_equal(drawn, model.translate(source, END, beam_size=1).words[:, 0])
 
 
-def test_more_translations_than_the_beam_are_refused(model, source):
+def test_n_best_above_the_beam_size_raises(model, source):
     with pytest.raises(ValueError, match="beam_size=2, n_best=3"):
         model.translate(source, END, beam_size=2, n_best=3)
 

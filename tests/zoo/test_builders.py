@@ -10,7 +10,7 @@ SELF_EVIDENT = {"name", "dtype", "trainable", "return_sequences", "return_state"
 
 
 def summary(config):
-    """A configuration reduced to what was decided: layers and initializers in short, and only values that are set."""
+    """A configuration in short form: layers and initializers by class name, and only values that are set."""
     if isinstance(config, (list, tuple)):
         return [summary(each) for each in config]
     if not isinstance(config, dict):
@@ -50,7 +50,7 @@ def lookup(words, width, initial):
 
 
 def lstm(units, initial, **more):
-    """An LSTM layer; `unit_forget_bias` is not among its settings: forget gates begin as the other gates do."""
+    """An LSTM layer without `unit_forget_bias`: all gates have the same initial bias."""
     return {
         "layer": "LSTM",
         "units": units,
@@ -261,7 +261,7 @@ def test_builder_has_the_published_hyper_parameters(label):
     assert summary(model.get_config()) == expected
 
 
-def test_every_builder_is_pinned():
+def test_every_builder_has_expected_hyper_parameters():
     assert {label.split(",")[0] for label in EXPECTED} == set(kt.zoo.list_models())
 
 

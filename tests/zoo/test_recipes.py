@@ -17,7 +17,7 @@ def test_models_are_listed_by_pattern():
     assert set(zoo.list_models()) >= {"ptb_large", "ptb_medium", "ptb_small"}
 
 
-def test_unknown_model_names_the_known_ones():
+def test_unknown_model_raises_with_the_known_names():
     with pytest.raises(ValueError, match=r"no model 'ptb_tiny' in the zoo. Known: \['dl4mt', .*'nnlm', 'ptb_large'"):
         create_model("ptb_tiny")
 
@@ -64,7 +64,7 @@ def test_recipe_errors_name_file_key_and_value(text, message):
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """A folder with one recipe of the zoo, in which results are recorded."""
+    """A folder with two recipes of the zoo, for recording results."""
     for name in ("ptb_small_tied", "multi30k_en_de_three_way"):
         shutil.copy(recipes.recipe_folder() / f"{name}.toml", tmp_path)
     monkeypatch.setattr(recipes, "recipe_folder", lambda: tmp_path)
@@ -78,7 +78,7 @@ def test_a_run_of_changed_settings_is_not_recorded(folder):
 
 
 @pytest.mark.parametrize("name", ["ptb_small_tied", "multi30k_en_de_three_way"])
-def test_words_about_a_recipe_may_change_after_its_run(folder, name):
+def test_results_are_recorded_after_the_notes_change(folder, name):
     recipe = recipes.load_recipe(name)
     measured = {"parameters": 7, "seed": 3, "epochs": 2, "wall_time_seconds": 1.5, "device": "a", "command": "c"}
     results = {**measured, "test_bleu": 30.0, "versions": {"keras": "3"}, "history": [1]}
@@ -89,7 +89,7 @@ def test_words_about_a_recipe_may_change_after_its_run(folder, name):
 
 
 @pytest.mark.parametrize("name", ["ptb_small_tied", "embedded_en_de", "nnjm", "word2vec"])
-def test_run_settings_of_every_task_survive_their_file(tmp_path, name):
+def test_run_settings_of_every_task_round_trip(tmp_path, name):
     recipe = recipes.load_recipe(name)
     settings = RunSettings(recipe_name=name, seed=1, command="python", fingerprints={"a.txt": "0"}, recipe=recipe)
     path = tmp_path / "config.toml"

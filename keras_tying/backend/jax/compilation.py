@@ -1,4 +1,4 @@
-"""Compiled functions of a model: `jax.jit` on the values of its variables."""
+"""JAX: `jax.jit` on the values of the variables of a model."""
 
 import jax
 import keras

@@ -1,4 +1,4 @@
-"""Variables of a model while `fit` runs: JAX trains on copies of their values."""
+"""JAX: `fit` trains copies of the variables of a model."""
 
 
 def write_back(model):

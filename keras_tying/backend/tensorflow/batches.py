@@ -1,4 +1,4 @@
-"""TensorFlow: batches to `fit` as `tf.data`, each worker making only the rows of its replicas."""
+"""TensorFlow: batches for `fit` as `tf.data`. Each worker makes only the rows of its replicas."""
 
 import keras
 import tensorflow as tf
@@ -9,7 +9,7 @@ BATCHES_PER_BLOCK = 50
 
 
 def feed(model, batches):
-    """Arguments of `fit`: see the portable one. Whole epochs are read from one and the same dataset."""
+    """Arguments of `fit`, see the portable function. All complete epochs use one dataset."""
     if batches.first_batch:
         return _arguments(model, batches)
     if batches.whole_epochs is None:
@@ -34,26 +34,26 @@ def _arguments(model, batches):
     if replicas == 1:
         return {"x": dataset(range(1))}
     distributed = model.distribute_strategy.distribute_datasets_from_function(of_worker)
-    return {"x": distributed, "steps_per_epoch": len(batches)}  # Keras would count those of all replicas
+    return {"x": distributed, "steps_per_epoch": len(batches)}  # Keras would count the batches of each replica
 
 
 def untuned() -> tf.data.Options:
-    """Options of a dataset that ends when its rows do.
+    """Options of a dataset without autotuning.
 
-    The thread that tunes a dataset sleeps twice as long after every look at it, and the end of an epoch waits for it to
-    wake: up to as long as the epoch took. What is read ahead is set by hand here, so there is nothing to tune.
+    The autotuning thread doubles its sleep after every check, and the end of an epoch waits for the thread, up to the
+    duration of the epoch. The number of batches to prefetch is set explicitly, so autotuning is not needed.
     """
     options = tf.data.Options()
     options.autotune.enabled = False
     return options
 
 
-# Both return a function of some replicas' numbers and of the number of all. It returns a dataset of their rows, replica
-# by replica, and how many of its elements to make ahead.
+# Both functions return `rows_of(own, replicas)`, with the numbers of some replicas and the number of all replicas.
+# `rows_of` returns a dataset of the rows of these replicas, replica by replica, and the number of elements to prefetch.
 
 
 def _of_any_shape(batches):
-    """Batches whose shapes differ; Keras would guess from the first two what they have in common."""
+    """Batches of different shapes. The signature is explicit: Keras would infer it from the first two batches."""
     ids = tf.TensorSpec((None, None), tf.int32)
     signature = {"source": ids, "target": ids}, ids, tf.TensorSpec((None, None), tf.float32)
 
@@ -69,7 +69,7 @@ def _of_any_shape(batches):
 
 
 def _of_one_shape(model, batches):
-    """Batches that are handed over together, since every visit to Python takes its time."""
+    """Batches of one shape, read in blocks to save calls into Python."""
     part = part_of(model, batches.batch_size)
 
     def rows_of(own, replicas):

@@ -1,4 +1,4 @@
-"""TensorFlow: a whole beam search in the graph, out of which sentences drop as they finish."""
+"""TensorFlow: a beam search in one graph, from which finished sentences are removed."""
 
 import keras
 import numpy as np
@@ -36,18 +36,18 @@ def search(model, source, limits, beam_size, length_penalty, end_id, draw=None):
 
 
 def likeliest_words(model, hidden, live, number):
-    """The `number` likeliest words, looked for only where a hypothesis is `live`.
+    """The `number` likeliest words of the hypotheses that are `live`.
 
-    The words are in the `number` blocks of words whose maxima are highest, so few scores need to be ranked.
+    The words are in the `number` blocks of words with the highest maxima, so few scores are ranked.
     """
     logits = tf.cast(model.scores(tf.boolean_mask(hidden, live)), tf.float32)  # [N, V]
     vocabulary_size = model.target_vocabulary_size
     blocks = -(-vocabulary_size // WORDS_PER_BLOCK)
-    filling = blocks * WORDS_PER_BLOCK - vocabulary_size
-    filled = tf.pad(logits, [[0, 0], [0, filling]], constant_values=logits.dtype.min) if filling else logits
-    cut = tf.reshape(filled, [-1, blocks, WORDS_PER_BLOCK])
-    best_blocks = tf.math.top_k(tf.reduce_max(cut, -1), min(number, blocks)).indices
-    candidates = tf.gather(cut, best_blocks, batch_dims=1)
+    padding = blocks * WORDS_PER_BLOCK - vocabulary_size
+    padded = tf.pad(logits, [[0, 0], [0, padding]], constant_values=logits.dtype.min) if padding else logits
+    in_blocks = tf.reshape(padded, [-1, blocks, WORDS_PER_BLOCK])
+    best_blocks = tf.math.top_k(tf.reduce_max(in_blocks, -1), min(number, blocks)).indices
+    candidates = tf.gather(in_blocks, best_blocks, batch_dims=1)
     best, places = tf.math.top_k(tf.reshape(candidates, [-1, min(number, blocks) * WORDS_PER_BLOCK]), number)
     words = tf.gather(best_blocks, places // WORDS_PER_BLOCK, batch_dims=1) * WORDS_PER_BLOCK
     words += places % WORDS_PER_BLOCK
@@ -64,7 +64,7 @@ def search_in_graph(model, source, limits, beam_size, length_penalty, end_id, dr
 
 
 def cast_weights(model):
-    """A scope in which a model's weights have the type it computes in: layers would cast them at every step."""
+    """A scope in which the weights of a model are cast to its compute dtype once, instead of at every step."""
     scope = keras.StatelessScope()
     for weight in model.weights:
         if keras.backend.is_float_dtype(weight.dtype):

@@ -1,4 +1,4 @@
-"""Compiled functions of a model: `tf.function`."""
+"""TensorFlow: functions of a model compiled by `tf.function`."""
 
 import tensorflow as tf
 

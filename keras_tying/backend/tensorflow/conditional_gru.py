@@ -1,8 +1,8 @@
-"""TensorFlow's recurrence of the conditional GRU, with its gradient written out.
+"""TensorFlow: the recurrence of the conditional GRU, with its gradient written out.
 
-Going back, a step computes the gradients of both steps' gates and of the attention's scores; the
-gradients of all weights but the attention's score vector are one matrix product each after the loop.
-What the comparison of query and keys gives is computed anew instead of kept: it is the largest array.
+A backward step computes the gradients of the gates of both steps and of the attention scores. The gradients of all
+weights except the score vector of the attention are one matrix product each, after the loop. The sum of query and keys
+is the largest array, so its `tanh` is computed again instead of being kept.
 """
 
 import tensorflow as tf
@@ -42,7 +42,7 @@ def conditional_gru_sequence(projected, state, memory, weights):
                 compared = tf.tanh(keys + query[:, None])
                 d_score_vector += tf.linalg.matvec(tf.reshape(compared, [-1, width]), tf.reshape(d_scores, [-1]), True)
                 squared = compared * compared
-                # The gradients of the scores add up to 0, so of 1 - tanh^2 only the square is left in their sum.
+                # The gradients of the scores sum to 0, so the 1 of 1 - tanh^2 cancels.
                 d_query = -score_row * _rows(d_scores, squared)
                 d_keys += d_scores[:, :, None] * (1 - squared)
                 d_middle = tf.matmul(d_second, transposed[2]) + d_direct + tf.matmul(d_query, transposed[1])
@@ -78,16 +78,16 @@ def conditional_gru_sequence(projected, state, memory, weights):
 
 
 def _attend(keys, query, score_vector, excluded):
-    """Attention weights `[B, S]`; 0 where a sentence has no words at all."""
+    """Attention weights `[B, S]`."""
     compared = tf.tanh(keys + query[:, None])
     return tf.nn.softmax(tf.tensordot(compared, score_vector, 1)[:, :, 0] + excluded)
 
 
 def _rows(weights, rows):
-    """The sum of `rows` `[B, S, N]` by `weights` `[B, S]`: `[B, N]`."""
+    """The sum `[B, N]` of `rows` `[B, S, N]`, weighted by `weights` `[B, S]`."""
     return tf.matmul(weights[:, None], rows)[:, 0]
 
 
 def _product(states, gradients):
-    """The gradient of a matrix from its inputs `[T, B, I]` and those of its outputs `[T, B, O]`."""
+    """The gradient of a matrix from its inputs `[T, B, I]` and the gradients of its outputs `[T, B, O]`."""
     return tf.tensordot(states, gradients, [[0, 1], [0, 1]])

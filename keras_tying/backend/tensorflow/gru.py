@@ -1,7 +1,7 @@
-"""TensorFlow's recurrence of gated recurrent units, with its gradient written out.
+"""TensorFlow: the recurrence of gated recurrent units, with its gradient written out.
 
-Going back, a step computes only the gradients of the gates before their nonlinearities; those of the
-recurrent matrix and of the inputs are one matrix product each, for all steps, after the loop.
+A backward step computes only the gradients of the gates before their nonlinearities. The gradient of the recurrent
+matrix is one matrix product for all steps, after the loop.
 """
 
 import tensorflow as tf
@@ -29,7 +29,7 @@ def gru_sequence(projected, recurrent_kernel, mask=None, reverse=False):
         previous = delayed(states, start, reverse)
 
         def gradient(d_states):
-            transposed = tf.transpose(kernel)  # once: a transposing product takes twice as long
+            transposed = tf.transpose(kernel)  # once, because `transpose_b` takes twice as long
 
             def step_back(states, inputs):
                 d_output, gates, state, *live = inputs
@@ -49,12 +49,12 @@ def gru_sequence(projected, recurrent_kernel, mask=None, reverse=False):
 
 
 def forward(inputs, recurrent, state):
-    """The new state `[B, H]`, and what `backward` needs besides the state before, `[B, 4H]`.
+    """The new state `[B, H]`, and the values `[B, 4H]` that `backward` needs.
 
     Args:
         inputs: The input's part of update gate, reset gate and candidate, `[B, 3H]`.
         recurrent: The state's part of them, `[B, 3H]`.
-        state: The state before, `[B, H]`.
+        state: The previous state, `[B, H]`.
     """
     width = state.shape[-1]
     gates = tf.sigmoid(inputs[:, : 2 * width] + recurrent[:, : 2 * width])
@@ -65,7 +65,7 @@ def forward(inputs, recurrent, state):
 
 
 def backward(d_state, kept, state):
-    """Gradients of `forward` in its arguments, the last without the path through `recurrent`."""
+    """Gradients of `forward` in its arguments. The gradient of `state` excludes the path through `recurrent`."""
     update, reset, candidate, candidate_state = tf.split(kept, 4, axis=-1)
     d_candidate = d_state * (1 - update) * (1 - candidate * candidate)
     d_update = d_state * (state - candidate) * update * (1 - update)

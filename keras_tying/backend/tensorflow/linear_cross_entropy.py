@@ -1,15 +1,15 @@
-"""Cross-entropy of a linear layer's logits: loss and gradient in one pass over chunks of tokens."""
+"""TensorFlow: cross-entropy of a linear layer, loss and gradient in one pass over chunks of tokens."""
 
 import tensorflow as tf
 
 from keras_tying.backend.tensorflow.soft_target import Divergence, log_normalizer
 
 LOGITS_PER_CHUNK = 2**25
-"""Logits (tokens times words) in memory at once: 128 MiB in float32. With gradients, at least half the size of the
-embeddings: each chunk adds a matrix to their gradient, so large embeddings should not need many chunks."""
+"""Number of logits (tokens times words) per chunk: 128 MiB in float32. With gradients, a chunk has at least half as
+many logits as the embeddings have elements, because each chunk adds a matrix of their size to their gradient."""
 
 SMALLEST_PROBABILITY = 1e-30
-"""Smaller ones lose digits; the logarithm is then computed from the logits."""
+"""Below this value float32 loses digits, and the log-probability is computed from the logits."""
 
 
 def linear_token_losses(hidden, targets, output):
@@ -25,7 +25,7 @@ def linear_token_losses(hidden, targets, output):
 
 
 def linear_cross_entropy(hidden, targets, weights, output):
-    """The weighted sum of objectives, with its gradient computed beside it: the backward pass only scales it."""
+    """The weighted sum of objectives. The forward pass also computes the gradient; the backward pass only scales it."""
     embeddings, bias, input_embeddings = _operands(hidden, output)
     target_gradient = output.soft_target is not None and output.soft_target.target_gradient
     others = (() if bias is None else (bias,)) + ((input_embeddings,) if target_gradient else ())
@@ -38,9 +38,9 @@ def linear_cross_entropy(hidden, targets, weights, output):
             objective, nll = _losses(logits, probabilities, targets, output)
             divergence = _divergence(logits, targets, input_embeddings, output)
             objective = _with_soft_target(objective, divergence, output)
-            with tf.control_dependencies([nll]):  # then the probabilities' memory can become their gradient's
+            with tf.control_dependencies([nll]):  # so that the gradient can reuse the memory of the probabilities
                 d_logits = _logit_gradient(logits, probabilities, divergence, targets, output)
-            # The weights meet the narrow sides of the products, not the logits.
+            # The weights are multiplied with the narrow factors of the products, not with the logits.
             d_logits, by_token = tf.cast(d_logits, states.dtype), tf.cast(chunk_weights, states.dtype)[:, None]
             d_parameters = [tf.matmul(d_logits, states * by_token, transpose_a=True)]
             if bias is not None:
@@ -75,7 +75,7 @@ def _operands(hidden, output):
 
 
 def _logits(states, embeddings, bias, output):
-    """What the softmax sees, float32 `[N, V]`."""
+    """The input of the softmax, float32 `[N, V]`."""
     logits = tf.matmul(states, embeddings, transpose_b=True)
     if bias is not None:
         logits = tf.nn.bias_add(logits, bias)
@@ -86,7 +86,7 @@ def _logits(states, embeddings, bias, output):
 
 
 def _losses(logits, probabilities, targets, output):
-    """Objective and negative log-likelihood `[N]`; they differ by label smoothing."""
+    """Objective with label smoothing, and negative log-likelihood, `[N]`."""
     probability = tf.gather(probabilities, targets, batch_dims=1)
     nll = tf.cond(
         tf.reduce_all(probability > SMALLEST_PROBABILITY),
@@ -100,21 +100,21 @@ def _losses(logits, probabilities, targets, output):
 
 
 def _divergence(logits, targets, input_embeddings, output):
-    """The `Divergence` from the soft target, if there is one."""
+    """The `Divergence` from the soft target, or `None` without a soft target."""
     if output.soft_target is None:
         return None
     return Divergence(logits, targets, input_embeddings, output.soft_target.temperature)
 
 
 def _with_soft_target(objective, divergence, output):
-    """The objective `[N]` with its soft target."""
+    """The objective `[N]` including the soft target."""
     if divergence is None:
         return objective
     return output.soft_target.cross_entropy_weight * objective + output.soft_target.weight * divergence.values
 
 
 def _logit_gradient(logits, probabilities, divergence, targets, output):
-    """Gradients of the objectives in the logits before temperature and cap, `[N, V]`."""
+    """Gradients of the objectives in the logits before soft cap and temperature, `[N, V]`."""
     soft_target = output.soft_target
     share = 1.0 if soft_target is None else soft_target.cross_entropy_weight
     gradient = probabilities
@@ -136,7 +136,7 @@ def _logit_gradient(logits, probabilities, divergence, targets, output):
 def _over_chunks(function, arrays, embeddings, sums=()):
     """Applies `function` to chunks of `arrays` along their first axis.
 
-    The last outputs of `function`, shaped like `sums`, are added up; those before are concatenated.
+    The last outputs of `function`, shaped like `sums`, are summed. The other outputs are concatenated.
     """
     vocabulary_size, width = embeddings.shape
     chunk = max(1, LOGITS_PER_CHUNK // vocabulary_size, width // 2 if sums else 0)

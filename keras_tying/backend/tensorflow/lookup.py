@@ -1,4 +1,4 @@
-"""TensorFlow: `tf.gather` with the sum over repeated ids taken in the gradient itself."""
+"""TensorFlow: `tf.gather` with a dense gradient."""
 
 import math
 
@@ -8,21 +8,22 @@ from keras_tying.backend.replicas import replicas_in_step
 
 
 def lookup(matrix, ids, alone):
-    """Rows of `matrix` `[V, H]` at `ids` of any shape: `[..., H]`; `alone` if it has no other role."""
+    """Rows of `matrix` `[V, H]` at `ids` of any shape: `[..., H]`. `alone` if the matrix has no other role."""
     matrix = tf.convert_to_tensor(matrix)
     if alone and rows_are_less(ids, matrix.shape[0]):
-        return tf.gather(matrix, ids)  # its gradient is rows; `sum_over_replicas` makes a matrix of them
+        return tf.gather(matrix, ids)  # sparse gradient; `sum_over_replicas` makes it dense
     return _dense_gradient_lookup(matrix, ids)
 
 
 def rows_are_less(ids, vocabulary_size):
-    """Whether a replica tells the others less by the rows of `ids` than by a matrix with a row for each word.
+    """Whether the rows of `ids` are less data between replicas than the whole matrix.
 
-    In a ring of `R` replicas it sends on the rows of all others, or a matrix about twice.
+    In a ring of `R` replicas, a replica sends either the rows of all replicas or about twice the matrix.
     """
     replicas = replicas_in_step()
-    known = replicas > 1 and None not in ids.shape
-    return known and replicas * math.prod(ids.shape) < 2 * vocabulary_size
+    if replicas == 1 or None in ids.shape:
+        return False
+    return replicas * math.prod(ids.shape) < 2 * vocabulary_size
 
 
 def _dense_gradient_lookup(matrix, ids):

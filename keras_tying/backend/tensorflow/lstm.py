@@ -1,8 +1,8 @@
-"""TensorFlow's recurrence of an LSTM on a CPU, with its gradient written out.
+"""TensorFlow: the recurrence of an LSTM on a CPU, with its gradient written out.
 
-Automatic differentiation of a loop multiplies and adds a weight-sized matrix at every step back. Here
-the way back computes only `dz_t`, the gradient of the gates before their nonlinearities; with all
-of them in hand, the gradients of the weights and of the inputs are one matrix product each.
+Automatic differentiation of a loop computes and adds the gradient of the weights at every backward step. Here a
+backward step computes only `dz_t`, the gradient of the gates before their nonlinearities. The gradients of the weights
+and of the inputs are one matrix product each, after the loop.
 """
 
 import keras
@@ -24,7 +24,7 @@ def run_loop(layer, sequences, initial_state, mask, training, dropout):
 
 
 def applies(layer):
-    """Whether `lstm_sequence` computes what `layer` is configured to compute, on this device."""
+    """Whether `lstm_sequence` can run `layer` with its settings on this device."""
     return (
         not layer.unroll
         and layer.use_cudnn in ("auto", False)
@@ -35,7 +35,7 @@ def applies(layer):
 
 
 def _masked_outputs(layer, states, mask):
-    """What the stock layer puts out where a step is masked: the output before it, or zero."""
+    """Outputs at masked steps as in the Keras layer: the previous output, or zero."""
     mask = tf.reverse(mask, [1]) if layer.go_backwards else tf.convert_to_tensor(mask)
     if not layer.zero_output_for_mask:
         mask = tf.cumsum(tf.cast(mask, tf.int32), axis=1) > 0
@@ -49,13 +49,13 @@ def lstm_sequence(inputs, states, weights, mask=None, input_dropout=(), recurren
         inputs: Tensor `[B, T, I]`.
         states: Hidden and cell state `[B, H]` before the first step.
         weights: Kernel `[I, 4H]`, recurrent kernel `[H, 4H]`, and bias `[4H]` or `None`.
-        mask: Optional booleans `[B, T]`: a step that is `False` leaves the states as they are.
-        input_dropout: What inputs are multiplied with: nothing, one mask `[B, I]`, or one for each gate.
-        recurrent_dropout: The same for hidden states, masks `[B, H]`.
-        go_backwards: Whether the last step is read first.
+        mask: Optional booleans `[B, T]`. The states do not change at steps that are `False`.
+        input_dropout: Dropout masks `[B, I]` of the inputs: none, one, or one per gate.
+        recurrent_dropout: Dropout masks `[B, H]` of the hidden states: none, one, or one per gate.
+        go_backwards: Whether the steps are processed in reverse order.
 
     Returns:
-        The hidden states after each step `[B, T, H]`, in the order they were computed, and the last cell
+        The hidden states after each step `[B, T, H]`, in the order of computation, and the last cell
         state `[B, H]`.
     """
     kernel, recurrent_kernel, bias = (w if w is None else tf.convert_to_tensor(w, inputs.dtype) for w in weights)
@@ -75,7 +75,7 @@ def _time_major(tensor, go_backwards):
 
 
 def _recurrence(projected, hidden, cell, kernel, live, dropout):
-    """Hidden states `[T, B, H]` and last cell state from `projected` `[T, B, 4H]`, the input's part of the gates."""
+    """Hidden states `[T, B, H]` and last cell state, from the input's part of the gates `projected` `[T, B, 4H]`."""
     live = [] if live is None else [as_sequence(live)]
 
     @tf.custom_gradient
@@ -89,7 +89,7 @@ def _recurrence(projected, hidden, cell, kernel, live, dropout):
         outputs = as_tensor(hiddens)
 
         def gradient(d_outputs, d_last_cell):
-            transposed = [tf.transpose(part) for part in kernels]  # once: a transposing product takes twice as long
+            transposed = [tf.transpose(part) for part in kernels]  # once, because `transpose_b` takes twice as long
 
             def step_back(states, inputs):
                 return _step_back(states, inputs, transposed, dropout)
@@ -143,11 +143,11 @@ def _step_back(states, inputs, transposed, dropout):
     return (d_hidden, d_cell), (d_gates,)
 
 
-# Products with a kernel [I, 4H] whose input is dropped out alike for all gates, or for each gate apart
+# Products with a kernel [I, 4H] whose input has no dropout mask, one mask for all gates, or one mask per gate.
 
 
 def _split(tensor, dropout):
-    """The columns that belong to each of the dropout masks."""
+    """The columns of each dropout mask."""
     return tf.split(tensor, len(dropout), axis=-1) if len(dropout) > 1 else [tensor]
 
 

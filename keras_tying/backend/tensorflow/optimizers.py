@@ -1,4 +1,4 @@
-"""Norm and update of SGD that read a gradient once each and do not copy it."""
+"""TensorFlow: norm and SGD update that read each gradient once and do not copy it."""
 
 import tensorflow as tf
 
@@ -11,7 +11,7 @@ def squared_norm(gradient):
 
 
 def _rows(gradient):
-    """The rows of a sparse gradient, each of them once; where XLA compiles, on GPUs, all rows."""
+    """The rows of a sparse gradient, with repeated rows summed. On GPUs, for XLA, the dense gradient."""
     if tf.config.list_logical_devices("GPU"):
         return tf.convert_to_tensor(gradient)
     words, places = tf.unique(gradient.indices)

@@ -1,7 +1,7 @@
-"""TensorFlow's recurrence of a recurrent highway network, with its gradient written out.
+"""TensorFlow: the recurrence of a recurrent highway layer, with its gradient written out.
 
-The way back computes only the gradients of the gates before their nonlinearities; with those of all
-steps in hand, the gradient of each micro-step's matrix is one product.
+A backward step computes only the gradients of the gates before their nonlinearities. The gradient of the matrix of each
+micro-step is one product for all time steps, after the loop.
 """
 
 import tensorflow as tf

@@ -1,4 +1,4 @@
-"""The replicas of a `tf.distribute.Strategy`."""
+"""TensorFlow: the replicas of a `tf.distribute.Strategy`."""
 
 from collections.abc import Callable
 from functools import lru_cache
@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 _compiled_gathers: WeakKeyDictionary[keras.Model, dict[int, Callable]] = WeakKeyDictionary()
-"""Functions that gather the rows of a variable, compiled once per variable of a model."""
+"""Compiled functions that gather the rows of a variable, by model and id of the variable."""
 
 
 def scope_of(model):
@@ -25,7 +25,7 @@ def is_chief(model):
 
 
 def is_chief_of(strategy):
-    """`is_chief` where there is no model yet."""
+    """`is_chief` for a strategy, before there is a model."""
     resolver = getattr(strategy, "cluster_resolver", None)
     if resolver is None or not resolver.task_type:
         return True
@@ -38,7 +38,7 @@ def sum_over_workers(model, numbers):
 
 
 def sum_over_workers_of(strategy, numbers):
-    """`sum_over_workers` where there is no model yet."""
+    """`sum_over_workers` for a strategy, before there is a model."""
     if not isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
         return numbers
     sums = _compiled_sum(strategy)(tf.constant(numbers, tf.float64))

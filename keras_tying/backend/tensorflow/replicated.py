@@ -1,4 +1,4 @@
-"""Models that several replicas train together under a `tf.distribute.Strategy`."""
+"""TensorFlow: base class of models that train under a `tf.distribute.Strategy`."""
 
 from typing import Any
 
@@ -10,14 +10,14 @@ from keras_tying.backend.replicas import replicas_of, scope_of, sum_over_replica
 
 
 class ReplicatedModel(BuiltModel):
-    """A model that `fit` and `evaluate` run under every synchronous `tf.distribute.Strategy` it was made under.
+    """A model that trains under the synchronous `tf.distribute.Strategy` in whose scope it was created.
 
-    Each replica takes its rows of a batch. Gradients are added up over replicas before they are clipped, and metrics
-    are those of all rows: losses and weights are what one replica computes from the whole batch. With several replicas
-    `model.optimizer` is a copy of the optimizer that `compile` was given.
+    Each replica processes its rows of a batch. Gradients are summed over replicas before they are clipped, and metrics
+    are over all rows, so losses and weights are those of one replica with the whole batch. With several replicas
+    `model.optimizer` is a copy of the optimizer passed to `compile`.
 
-    A subclass builds its variables in `__init__`, its loss is its share of the batch's (see
-    `keras_tying.backend.replicas`), and its layers draw random numbers from a `ReplicaSeedGenerator`.
+    A subclass builds its variables in `__init__`. Its loss on a replica is that replica's part of the loss of the batch
+    (see `keras_tying.backend.replicas`), and its layers draw random numbers from a `ReplicaSeedGenerator`.
     """
 
     train_function: Any
@@ -40,12 +40,12 @@ class ReplicatedModel(BuiltModel):
         return config
 
     def compile_from_config(self, config):
-        # Keras compiles no loaded model whose `compile` is its own.
+        # Keras does not compile a loaded model that overrides `compile`.
         self.compile(**keras.saving.deserialize_keras_object(config))
         if self.optimizer is not None:
             self.optimizer.build(self.trainable_variables)
 
-    # With several replicas the functions of Keras cannot take several steps per call, nor report on several machines.
+    # With several replicas, the functions of Keras support neither several steps per call nor several machines.
 
     def make_train_function(self, force=False):
         if replicas_of(self) == 1:
@@ -76,21 +76,21 @@ class ReplicatedModel(BuiltModel):
 
 
 def sum_gradients(gradients):
-    """A list of gradients, of which some may be `None`, each added up over replicas."""
+    """The sum over replicas of each gradient in a list, in which items can be `None`."""
     gradients = list(gradients)
     sums = iter(sum_over_replicas([gradient for gradient in gradients if gradient is not None]))
     return [None if gradient is None else next(sums) for gradient in gradients]
 
 
 def steps_on_replicas(model, step):
-    """Takes steps of training or evaluation on all replicas: a function from an iterator of batches to metrics."""
+    """A function that runs training or evaluation steps on all replicas, from an iterator of batches to metrics."""
     strategy = model.distribute_strategy
     taken = tf.Variable(0, dtype=tf.int64)  # steps so far
     compiled = (lambda function: function) if model.run_eagerly else tf.function(reduce_retracing=True)
 
     @tf.autograph.experimental.do_not_convert
     def after_reading(batch):
-        # Where there is no batch, nothing of a step must happen, not even what does not depend on it.
+        # Without a batch no operation of the step must run, not even one that does not depend on the batch.
         with tf.control_dependencies(tf.nest.flatten(batch)):
             step(batch)
             return tf.constant(1, tf.int64)
@@ -112,7 +112,7 @@ def steps_on_replicas(model, step):
         before = int(taken)
         try:
             several_steps(batches)
-        except tf.errors.OutOfRangeError:  # fewer batches were left, or none
+        except tf.errors.OutOfRangeError:  # the iterator had fewer batches, or none
             if int(taken) == before:
                 raise
         return model.get_metrics_result()

@@ -1,8 +1,8 @@
-"""TensorFlow: a step function over time-major sequences, as straight code or as a loop.
+"""TensorFlow: a scan over time-major sequences, unrolled or as a loop.
 
-Sequences of a known length up to `UNROLLED_STEPS` become straight code: an executor that enters no
-loop spends less time between the operations, and what a step leaves for the way back need not be
-stacked into one tensor. A sequence is then a list of `T` tensors `[B, ...]`, else one tensor `[T, B, ...]`.
+Sequences of a static length up to `UNROLLED_STEPS` are unrolled: without a loop there is less overhead between
+operations, and values for the backward pass need not be stacked. A sequence is then a list of `T` tensors `[B, ...]`,
+else one tensor `[T, B, ...]`.
 """
 
 import tensorflow as tf
@@ -11,7 +11,7 @@ UNROLLED_STEPS = 64
 
 
 def as_sequence(tensor):
-    """`tensor` `[T, B, ...]` in the form `scan` takes it."""
+    """`tensor` `[T, B, ...]` as a sequence for `scan`."""
     length = tensor.shape[0]
     return tensor if length is None or length > UNROLLED_STEPS else tf.unstack(tensor)
 
@@ -22,7 +22,7 @@ def as_tensor(sequence):
 
 
 def delayed(sequence, first, reverse=False):
-    """The sequence one step later: `first`, then all of it but its last; in reverse, from the end."""
+    """The sequence delayed by one step: `first`, then all items but the last. With `reverse`, delayed from the end."""
     if reverse:
         return [*sequence[1:], first] if isinstance(sequence, list) else tf.concat([sequence[1:], first[None]], 0)
     if isinstance(sequence, list):
@@ -34,20 +34,20 @@ def scan(step, states, sequences, outputs, reverse=False):
     """Applies `step` to each time step.
 
     Args:
-        step: Takes states and the inputs of one time step, returns new states and outputs, tuples each.
-        states: Tensors `[B, ...]` before the first step.
-        sequences: What `as_sequence` gave or an earlier scan returned, all of one form.
-        outputs: Number of outputs of `step`; they have the type of the first state.
-        reverse: Whether time runs from the last step to the first.
+        step: Takes states and the inputs of one time step, and returns new states and outputs, as tuples.
+        states: Initial states, tensors `[B, ...]`.
+        sequences: Results of `as_sequence` or of another `scan`, either all lists or all tensors.
+        outputs: Number of outputs of `step`. They have the dtype of the first state.
+        reverse: Whether the steps are processed in reverse order.
 
     Returns:
-        The last states, and a sequence for each output in the order of time.
+        The last states, and a sequence for each output, in the order of time.
     """
-    run = _straight if isinstance(sequences[0], list) else _looped
+    run = _unrolled if isinstance(sequences[0], list) else _looped
     return run(step, tuple(states), sequences, outputs, reverse)
 
 
-def _straight(step, states, sequences, outputs, reverse):
+def _unrolled(step, states, sequences, outputs, reverse):
     length = len(sequences[0])
     written = [[None] * length for _ in range(outputs)]
     for t in reversed(range(length)) if reverse else range(length):

@@ -1,4 +1,4 @@
-"""Seed generators of layers that may have several replicas."""
+"""TensorFlow: seed generators with different seeds on each replica."""
 
 import keras
 import tensorflow as tf
@@ -6,11 +6,11 @@ import tensorflow as tf
 from keras_tying.backend.replicas import replicas_in_step
 
 REPLICA_STRIDE = 2**16
-"""Seeds of two neighbouring replicas are this far apart."""
+"""Difference between the seeds of two consecutive replicas."""
 
 
 class ReplicaSeedGenerator(keras.random.SeedGenerator):
-    """A seed generator whose state is the same on all replicas and whose seeds are shifted by the replica's number."""
+    """A seed generator with the same state on all replicas. Seeds are shifted by a multiple of the replica id."""
 
     def next(self, ordered=True):
         seed = super().next(ordered)

@@ -1,7 +1,7 @@
-"""TensorFlow: a step of skip-gram that touches only the rows of the words in the batch.
+"""TensorFlow: a training step of skip-gram that updates only the rows of the words in the batch.
 
-The gradient is written out. With the learning rate `r` and the error `e = met - weight * sigmoid(v . u)` of a
-centre and a word beside it, as `SkipGram.targets` gives them:
+The gradient is written out. With the learning rate `r` and the error `e = met - weight * sigmoid(v . u)` of a centre
+and a word (see `SkipGram.targets`):
 
     u += r * sum of e v        v += r * sum of e u
 
@@ -15,7 +15,7 @@ from keras_tying.backend.tensorflow.replicated import ReplicatedModel
 
 
 def can_update_rows(model: keras.Model) -> bool:
-    """Whether the compiled optimizer does nothing but subtract the gradient times the learning rate."""
+    """Whether the compiled optimizer only subtracts the gradient times the learning rate."""
     optimizer = model.optimizer
     return (
         type(optimizer) is keras.optimizers.SGD
@@ -28,7 +28,7 @@ def can_update_rows(model: keras.Model) -> bool:
 
 
 def train_step(model, data):
-    """A step of training on a batch: of plain SGD, by rows; of other optimizers, the step of Keras."""
+    """A training step: by rows with plain SGD, the step of Keras with other optimizers."""
     if not can_update_rows(model):
         return ReplicatedModel.train_step(model, data)
     inputs, _, _ = keras.utils.unpack_x_y_sample_weight(data)

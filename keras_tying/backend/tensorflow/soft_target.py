@@ -1,20 +1,20 @@
-"""Divergence of a softmax from a soft target made of embeddings, with its gradients."""
+"""TensorFlow: divergence of a softmax from a soft target, with its gradients."""
 
 import tensorflow as tf
 
 
 class Divergence:
-    """`KL(y~ || y^)` of each token of a chunk; `y~` is computed once for each distinct word.
+    """`KL(y~ || y^)` of each token of a chunk. `y~` is computed once for each distinct word.
 
     Args:
-        logits: What the softmax sees, float32 `[N, V]`.
+        logits: The input of the softmax, float32 `[N, V]`.
         words: Targets `[N]`.
         embeddings: Input embeddings `[V, H]`.
         temperature: The temperature of both distributions.
 
     Attributes:
         values: The divergences `[N]`.
-        logit_gradient: `y^ - y~` `[N, V]`: `temperature` times their gradient in the logits.
+        logit_gradient: `y^ - y~` `[N, V]`: `temperature` times the gradient of the divergences in the logits.
     """
 
     def __init__(self, logits, words, embeddings, temperature):
@@ -31,7 +31,7 @@ class Divergence:
         self.logit_gradient = prediction - target
 
     def embedding_gradient(self, weights):
-        """Gradient of `sum(weights * values)` in the input embeddings, through `y~` alone: `[V, H]`."""
+        """Gradient of `sum(weights * values)` in the input embeddings, `[V, H]`, through `y~` only."""
         words = tf.shape(self.words)[0]
         d_targets = tf.math.unsorted_segment_sum(weights, self.word_of_token, words)[:, None] * self.similarity
         d_targets -= tf.math.unsorted_segment_sum(weights[:, None] * self.logits, self.word_of_token, words)
@@ -42,16 +42,16 @@ class Divergence:
 
 
 def log_normalizer(logits, probabilities):
-    """`log sum exp` of `logits` `[N, V]` whose softmax is known, read off the likeliest word.
+    """`log sum exp` of `logits` `[N, V]` with known softmax `probabilities`, from the likeliest word.
 
-    Its probability is at least `1 / V`, so the logarithm is safe, and it costs two maxima where a
-    log-sum-exp would take the exponentials a second time.
+    The probability of that word is at least `1 / V`, so its logarithm is exact. Two maxima are cheaper than the
+    exponentials of a log-sum-exp.
     """
     return tf.reduce_max(logits, -1) - tf.math.log(tf.reduce_max(probabilities, -1))
 
 
 def _distinct(words):
-    """The words without repetition, and where among them each is; as they are where XLA compiles, on GPUs."""
+    """The distinct words, and the index of each word among them. On GPUs, for XLA, all words count as distinct."""
     if tf.config.list_logical_devices("GPU"):
         return words, tf.range(tf.shape(words)[0])
     return tf.unique(words)

@@ -1,4 +1,4 @@
-"""Functions of a model without gradients; PyTorch runs them eagerly."""
+"""PyTorch: functions of a model run eagerly, without gradients."""
 
 import torch
 
