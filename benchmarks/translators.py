@@ -85,7 +85,7 @@ def translate_keras_tying(size: TranslationSize) -> Work:
     def work(count: int) -> None:
         source, _ = batches(size, count)
         for rows in np.split(source, count):
-            model.translate(rows, END, BEAM, longest=size.sequence_length)
+            model.translate(rows, END, BEAM, maximum_length=size.sequence_length)
 
     return work
 

@@ -56,7 +56,8 @@ model.set_weights([rng.uniform(-0.3, 0.3, w.shape) for w in model.get_weights()]
 model.compile(kt.optimizers.ClippedSGD(0.1), kt.losses.SequenceCrossEntropy("mean"))
 inputs = {"source": ids[:400].reshape(40, 10) % 50, "target": ids[400:600].reshape(40, 5) % 50}
 fitted = model.fit(inputs, ids[401:601].reshape(40, 5) % 50, batch_size=20, epochs=2, shuffle=False, verbose=0)
-numbers += [*fitted.history["loss"], *model.translate(inputs["source"][:3], 1, beam_size=2, longest=4).scores[:, 0]]
+found = model.translate(inputs["source"][:3], 1, beam_size=2, maximum_length=4)
+numbers += [*fitted.history["loss"], *found.scores[:, 0]]
 print(json.dumps([float(number) for number in numbers]))
 """
 

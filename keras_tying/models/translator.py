@@ -247,7 +247,7 @@ class Translator(NextWordModel):
         _, nll, _ = SequenceCrossEntropy().from_hidden(words, hidden, self.output_projection, training=False)
         return ops.where(targets < 0, 0.0, -nll)
 
-    def translate(self, source, end_id, beam_size=5, n_best=None, length_penalty=1.0, longest=None):
+    def translate(self, source, end_id, beam_size=5, n_best=None, length_penalty=1.0, maximum_length=None):
         """Translates sentences by beam search; a beam of 1 is greedy.
 
         Args:
@@ -256,7 +256,7 @@ class Translator(NextWordModel):
             beam_size: Integer, hypotheses per sentence. Defaults to 5.
             n_best: Integer, translations per sentence, at most `beam_size`. Defaults to 1.
             length_penalty: Log-probabilities are divided by the length to this power. Defaults to 1.
-            longest: Optional integer, maximum number of words per translation. The maximum is never more than
+            maximum_length: Optional integer, maximum number of words per translation. The maximum is never more than
                 twice the length of the source plus 10.
 
         Returns:
@@ -269,10 +269,10 @@ class Translator(NextWordModel):
                 f"Received: beam_size={beam_size}, n_best={n_best}"
             )
         source = self._checked(source)
-        words, scores = search(self, source, word_limits(source, longest), beam_size, length_penalty, end_id)
+        words, scores = search(self, source, word_limits(source, maximum_length), beam_size, length_penalty, end_id)
         return Translations(words[:, :n_best], scores[:, :n_best])
 
-    def sample(self, source, end_id, number=1, temperature=1.0, top_k=None, top_p=None, longest=None, seed=None):
+    def sample(self, source, end_id, number=1, temperature=1.0, top_k=None, top_p=None, maximum_length=None, seed=None):
         """Draws random translations.
 
         Args:
@@ -282,7 +282,7 @@ class Translator(NextWordModel):
             temperature: Float at least 0 by which scores are divided; 0 always takes the likeliest word.
             top_k: Optional integer: draw from the `top_k` likeliest words only.
             top_p: Optional float in (0, 1]: draw from the smallest set of likeliest words that has this probability.
-            longest: See `translate`.
+            maximum_length: See `translate`.
             seed: Optional integer for repeatable results.
 
         Returns:
@@ -290,7 +290,7 @@ class Translator(NextWordModel):
         """
         check_options(temperature, top_k, top_p)
         source = self._checked(source)
-        limits = word_limits(source, longest)
+        limits = word_limits(source, maximum_length)
         size = self.target_vocabulary_size
         draw = Draw(
             np.random.default_rng(seed).random((len(source), number, limits.max(initial=1)), np.float32),
@@ -329,7 +329,7 @@ class Translator(NextWordModel):
         }
 
 
-def word_limits(source, longest=None):
-    """Maximum number of words per translation `[B]`: twice the length of the source plus 10, at most `longest`."""
+def word_limits(source, maximum_length=None):
+    """Maximum number of words per translation `[B]`: twice the source's length plus 10, at most `maximum_length`."""
     limits = 2 * (np.asarray(source) > PAD_ID).sum(axis=1) + 10
-    return np.minimum(limits, longest or limits.max(initial=1)).astype(np.int32)
+    return np.minimum(limits, maximum_length or limits.max(initial=1)).astype(np.int32)

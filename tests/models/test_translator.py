@@ -136,7 +136,7 @@ def greedy(model, source, limit):
 
 
 def test_a_beam_of_one_is_greedy(model, source):
-    found = model.translate(source, END, beam_size=1, longest=6).words[:, 0]
+    found = model.translate(source, END, beam_size=1, maximum_length=6).words[:, 0]
     for row in range(len(source)):
         assert [w for w in found[row] if w >= 0] == greedy(model, source[row : row + 1], 6)
 
@@ -156,7 +156,7 @@ def test_a_wide_beam_finds_the_best_of_all_sequences(model, source, length_penal
             scores.append(total / len(sequence) ** length_penalty)
         order = np.argsort(scores)[::-1]
         best.append([(sequences[i], scores[i]) for i in order[:2]])
-    found = model.translate(source, END, beam_size=64, n_best=2, length_penalty=length_penalty, longest=3)
+    found = model.translate(source, END, beam_size=64, n_best=2, length_penalty=length_penalty, maximum_length=3)
     for row, expected in enumerate(best):
         for n, (sequence, score) in enumerate(expected):
             assert [w for w in found.words[row, n] if w >= 0] == sequence
@@ -191,7 +191,7 @@ def test_finished_sentences_leave_the_batch(model, source, monkeypatch):
 
 def test_drawn_translations_follow_the_models_probabilities(model, source):
     one = np.repeat(source[:1], 4000, axis=0)
-    words = model.sample(one, END, longest=1, seed=3).words[:, 0, 0]
+    words = model.sample(one, END, maximum_length=1, seed=3).words[:, 0, 0]
     expected = np.exp([model.score({"source": source[:1], "target": [[-1]]}, [[w]])[0, 0] for w in range(V)])
     np.testing.assert_allclose(np.bincount(words, minlength=V) / 4000, expected, atol=0.03)
 
