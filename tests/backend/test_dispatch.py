@@ -78,7 +78,7 @@ def gru_states(function, rng, monkeypatch, unrolled_steps):
 @case(conditional_gru.conditional_gru_sequence, **UNROLLED_OR_LOOPED)
 def conditional_gru_states(function, rng, monkeypatch, unrolled_steps):
     monkeypatch.setattr(scan, "UNROLLED_STEPS", unrolled_steps)
-    mask = np.array([[1, 1, 1, 1, 1], [1, 1, 1, 0, 0], [1, 0, 0, 0, 0]], bool)
+    mask = np.array([[1, 1, 1, 1, 1], [1, 1, 1, 0, 0], [0, 0, 0, 0, 0]], bool)
     projected, state = normal(rng, 3, 7, 12), normal(rng, 3, 4)
     keys, mixable = normal(rng, 3, 5, 6), normal(rng, 3, 5, 12)
     weights = [normal(rng, *shape) for shape in ((4, 12), (4, 6), (6, 1), (4, 12), (12,))]

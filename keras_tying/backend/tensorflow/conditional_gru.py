@@ -13,7 +13,8 @@ from keras_tying.backend.tensorflow.scan import as_sequence, as_tensor, delayed,
 
 def conditional_gru_sequence(projected, state, memory, weights):
     """States `[B, T, H]` and attention weights `[B, T, S]`."""
-    excluded = tf.cast(~tf.convert_to_tensor(memory.mask), projected.dtype) * projected.dtype.min / 2
+    live = tf.cast(memory.mask, projected.dtype)
+    excluded = (1 - live) * projected.dtype.min / 2
 
     @tf.custom_gradient
     def recurrence(projected, state, keys, mixable, recurrent_kernel, query_kernel, score_vector, kernel, bias):
@@ -21,7 +22,7 @@ def conditional_gru_sequence(projected, state, memory, weights):
             (state,), (projected,) = states, inputs
             middle, first = forward(projected, tf.matmul(state, recurrent_kernel), state)
             query = tf.matmul(middle, query_kernel)
-            attended = _attend(keys, query, score_vector, excluded)
+            attended = live * _attend(keys, query, score_vector, excluded)
             mixed = _rows(attended, mixable)
             state, second = forward(mixed, tf.matmul(middle, kernel) + bias, middle)
             return (state,), (state, middle, query, attended, tf.concat([first, second], -1))
@@ -78,7 +79,7 @@ def conditional_gru_sequence(projected, state, memory, weights):
 
 
 def _attend(keys, query, score_vector, excluded):
-    """Attention weights `[B, S]`."""
+    """Attention weights `[B, S]`; in a row without words they are not 0."""
     compared = tf.tanh(keys + query[:, None])
     return tf.nn.softmax(tf.tensordot(compared, score_vector, 1)[:, :, 0] + excluded)
 
