@@ -175,7 +175,7 @@ def output_keras_tying(size: Size) -> Work:
     import tensorflow as tf
 
     from keras_tying.losses import OutputProjection
-    from keras_tying.losses.linear_cross_entropy import linear_cross_entropy
+    from keras_tying.losses.cross_entropy import linear_cross_entropy
 
     def loss(hidden, embeddings, targets):
         weights = tf.fill([size.words], 1 / size.words)

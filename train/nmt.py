@@ -2,7 +2,8 @@
 
 import sys
 
-from keras_tying.commands import main
+from keras_tying.commands.train import train_command
+from keras_tying.tasks import TranslationTask
 
 if __name__ == "__main__":
-    sys.exit(main(["nmt", *sys.argv[1:]]))
+    sys.exit(train_command(TranslationTask, sys.argv[1:]))

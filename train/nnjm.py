@@ -2,7 +2,8 @@
 
 import sys
 
-from keras_tying.commands import main
+from keras_tying.commands.train import train_command
+from keras_tying.tasks import JointLanguageModelTask
 
 if __name__ == "__main__":
-    sys.exit(main(["nnjm", *sys.argv[1:]]))
+    sys.exit(train_command(JointLanguageModelTask, sys.argv[1:]))

@@ -2,7 +2,8 @@
 
 import sys
 
-from keras_tying.commands import main
+from keras_tying.commands.train import train_command
+from keras_tying.tasks import SkipGramTask
 
 if __name__ == "__main__":
-    sys.exit(main(["word2vec", *sys.argv[1:]]))
+    sys.exit(train_command(SkipGramTask, sys.argv[1:]))

@@ -6,6 +6,7 @@ sum of the gradients of all replicas is the gradient of the whole batch.
 
 from contextlib import nullcontext
 
+import keras
 from keras import ops
 
 from keras_tying.backend import dispatch
@@ -82,3 +83,11 @@ def has_own_rows(variable):
 def rows_of_batch(array):
     """Number of rows of the batch over all replicas, a float32 scalar. `array` has the rows of this replica."""
     return ops.cast(ops.shape(array)[0], "float32") * replicas_in_step()
+
+
+@dispatch
+class ReplicaSeedGenerator(keras.random.SeedGenerator):
+    """A seed generator with different seeds on each replica of a model, so that dropout masks differ.
+
+    This portable class is for one replica.
+    """

@@ -8,7 +8,7 @@ import tensorflow as tf
 from keras_tying.data import Vocabulary
 from keras_tying.export.saving import check_exportable, save_signatures, trace
 from keras_tying.export.text import TextInGraph
-from keras_tying.losses.linear_cross_entropy import linear_token_losses
+from keras_tying.losses.cross_entropy import linear_token_losses
 from keras_tying.models.sampling import candidate_scores
 
 

@@ -3,7 +3,7 @@
 import keras
 
 from keras_tying.backend.keras_internals import replace_seed_generator
-from keras_tying.backend.seeds import ReplicaSeedGenerator
+from keras_tying.backend.replicas import ReplicaSeedGenerator
 
 
 @keras.saving.register_keras_serializable("keras_tying")

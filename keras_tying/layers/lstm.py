@@ -5,7 +5,7 @@ from keras import ops
 
 from keras_tying.backend import dispatch
 from keras_tying.backend.keras_internals import LSTMLoop, replace_seed_generator
-from keras_tying.backend.seeds import ReplicaSeedGenerator
+from keras_tying.backend.replicas import ReplicaSeedGenerator
 
 
 @dispatch

@@ -4,7 +4,7 @@ import keras
 from keras import initializers, ops
 
 from keras_tying.backend import dispatch
-from keras_tying.backend.seeds import ReplicaSeedGenerator
+from keras_tying.backend.replicas import ReplicaSeedGenerator
 
 
 @keras.saving.register_keras_serializable("keras_tying")

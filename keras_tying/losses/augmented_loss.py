@@ -4,8 +4,7 @@ from dataclasses import replace
 
 import keras
 
-from keras_tying.losses.cross_entropy import SequenceCrossEntropy
-from keras_tying.losses.linear_cross_entropy import SoftTarget
+from keras_tying.losses.cross_entropy import SequenceCrossEntropy, SoftTarget
 
 
 @keras.saving.register_keras_serializable("keras_tying")

@@ -3,7 +3,7 @@
 import keras
 from keras import ops
 
-from keras_tying.losses.linear_cross_entropy import losses_from_logits
+from keras_tying.losses.cross_entropy import losses_from_logits
 
 
 @keras.saving.register_keras_serializable("keras_tying")

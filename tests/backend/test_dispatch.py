@@ -13,10 +13,10 @@ import tensorflow as tf
 import keras_tying as kt
 from keras_tying import backend
 from keras_tying.backend.tensorflow import batches as fast_batches
-from keras_tying.backend.tensorflow import linear_cross_entropy as chunks
+from keras_tying.backend.tensorflow import cross_entropy as chunks
 from keras_tying.backend.tensorflow import scan
 from keras_tying.layers import conditional_gru, gru, lookup, lstm, recurrent_highway
-from keras_tying.losses.linear_cross_entropy import (
+from keras_tying.losses.cross_entropy import (
     OutputProjection,
     SoftTarget,
     linear_cross_entropy,
@@ -263,7 +263,7 @@ def computed(function, rng, monkeypatch):
     return [compiled(normal(rng, rows, 4)) for rows in (2, 3)]
 
 
-@case(backend.seeds.ReplicaSeedGenerator)
+@case(backend.replicas.ReplicaSeedGenerator)
 def seeds(function, rng, monkeypatch):
     generator = function(5)
     return [generator.next(), generator.next(), generator.next(ordered=False), generator.state]

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 import keras_tying as kt
 from keras_tying.backend import keras_internals
-from keras_tying.backend.seeds import ReplicaSeedGenerator
+from keras_tying.backend.replicas import ReplicaSeedGenerator
 
 LIBRARY = Path(kt.__file__).parent
 LSTM, EMBEDDING, OPTIMIZER = keras.layers.LSTM, keras.layers.ReversibleEmbedding, keras.optimizers.Optimizer

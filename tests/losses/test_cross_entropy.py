@@ -4,7 +4,7 @@ import pytest
 import tensorflow as tf
 
 from keras_tying.losses import OutputProjection, SequenceCrossEntropy
-from keras_tying.losses.linear_cross_entropy import linear_token_losses
+from keras_tying.losses.cross_entropy import linear_token_losses
 
 H, V = 5, 17
 

@@ -8,6 +8,9 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+REPLICA_STRIDE = 2**16
+"""Difference between the seeds of two consecutive replicas."""
+
 _compiled_gathers: WeakKeyDictionary[keras.Model, dict[int, Callable]] = WeakKeyDictionary()
 """Compiled functions that gather the rows of a variable, by model and id of the variable."""
 
@@ -102,3 +105,15 @@ def set_rows_of_all(model, rows):
 
     if rows:
         model.distribute_strategy.run(tf.function(of_replica))
+
+
+class ReplicaSeedGenerator(keras.random.SeedGenerator):
+    """A seed generator with the same state on all replicas. Seeds are shifted by a multiple of the replica id."""
+
+    def next(self, ordered=True):
+        seed = super().next(ordered)
+        if replicas_in_step() == 1:
+            return seed
+        replica = tf.distribute.get_replica_context().replica_id_in_sync_group
+        shift = tf.cast(replica, seed.dtype) * REPLICA_STRIDE
+        return seed + tf.stack([shift, tf.zeros_like(shift)])
