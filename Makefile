@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN = $(VENV)/bin
 
-.PHONY: train test lint zoo benchmark clean
+.PHONY: train test lint zoo clean
 
 train: $(VENV)/installed
 	$(BIN)/python train/lm.py $(ARGS)

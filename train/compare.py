@@ -1,4 +1,4 @@
-"""Compares runs of language models: see `--help` and studies/compare.py."""
+"""Compares runs: see `--help` and studies/compare.py."""
 
 import sys
 from pathlib import Path

@@ -2,8 +2,10 @@
 
 import argparse
 import json
+import shutil
 import tomllib
 from collections.abc import Callable, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, get_args
 
@@ -12,16 +14,29 @@ import keras
 from keras_tying.commands.exit_codes import run_command
 from keras_tying.distribution import STRATEGIES, Distribution, open_distribution
 from keras_tying.tables import validate_table
+from keras_tying.training.checkpoints import CheckpointStore
 from keras_tying.training.engine import create_run, train
 from keras_tying.training.runs import Run, RunSettings
 from keras_tying.training.task import Task, check_task, open_task
-from keras_tying.zoo.recipes import Precision, Recipe, load_recipe, record_measured
+from keras_tying.zoo.recipes import Precision, Recipe, check_recordable, load_recipe, record_measured
 
 NOT_REPRODUCED = {
     *("run", "resume", "evaluate", "restartable", "record", "checkpoint_minutes"),
     *("strategy", "replicas", "wait_minutes", "data_dir", "recipe", "seed"),
 }
 """Arguments that a reproducing command leaves out, or names at a fixed place."""
+
+WITH_RESUME = {
+    "recipe",
+    "resume",
+    "record",
+    "restartable",
+    "checkpoint_minutes",
+    "strategy",
+    "replicas",
+    "wait_minutes",
+}
+"""Arguments that a resumed run takes. All others are in its settings."""
 
 
 def train_command(task_class: type[Task], argv: Sequence[str]) -> int:
@@ -92,15 +107,36 @@ def _work(task_class: type[Task], parser: argparse.ArgumentParser, arguments: ar
     for name, (_, mode) in task_class.modes().items():
         if getattr(arguments, name):
             return mode(arguments, lambda: new_task(arguments.recipe[0], task_class.given_files(arguments)))
+    if arguments.resume:
+        _check_only_resumes(parser, arguments)
     distribution = open_distribution(arguments.strategy, arguments.replicas, arguments.wait_minutes)
+    folders = [] if arguments.resume else run_folders(arguments).values()
+    new = [folder for folder in folders if not Run(folder).config.is_file()]
     runs = _open_runs(task_class, arguments, distribution, new_task)
     for task, run in runs:
-        if len(runs) > 1 and run.results.exists():
-            continue
-        train(task, run, distribution, arguments.checkpoint_minutes)
+        if len(runs) == 1 or not run.results.exists():
+            with _removed_unless_begun(run, run.folder in new and distribution.is_chief):
+                train(task, run, distribution, arguments.checkpoint_minutes)
         if arguments.record and distribution.is_chief:
             record_measured(task.settings.recipe_name, task.recipe, json.loads(run.results.read_text()))
     return 0
+
+
+def _check_only_resumes(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> None:
+    given = [name for name, value in vars(arguments).items() if value != parser.get_default(name)]
+    if others := [f"--{name.replace('_', '-')}" for name in given if name not in WITH_RESUME]:
+        raise ValueError(f"--resume continues a run with the settings it has. Received also: {', '.join(others)}")
+
+
+@contextmanager
+def _removed_unless_begun(run: Run, is_new: bool):
+    """Removes a new run whose settings turn out to be wrong before its first checkpoint."""
+    try:
+        yield
+    except ValueError:
+        if is_new and CheckpointStore(run.checkpoints).newest() is None:
+            shutil.rmtree(run.folder)
+        raise
 
 
 def _open_runs(
@@ -123,10 +159,13 @@ def _open_runs(
                     Run(folder).check_free()
             files = task_class.given_files(arguments)
         tasks = {recipe: new_task(recipe, files) for recipe, folder in folders.items() if folder not in existing}
+        if arguments.record:
+            for recipe, task in tasks.items():
+                check_recordable(recipe, task.recipe)
         task_class.complete(list(tasks.values()), next(iter(folders.values())))
         for recipe, task in tasks.items():
             create_run(task, folders[recipe])
-        return [(open_task(task_class, run), run) for run in map(Run.open, folders.values())]
+        return open_all()
 
     def open_all() -> list[tuple[Task, Run]]:
         return [(open_task(task_class, run), run) for run in map(Run.open, folders.values())]
@@ -204,7 +243,9 @@ def changed_recipe(recipe: Recipe, changes: dict[str, Any]) -> Recipe:
             rest = ["arguments", *rest]
         place = values.setdefault(table, {})
         for part in rest[:-1]:
-            place = place.setdefault(part, {})
+            place = place.setdefault(part, {}) if isinstance(place, dict) else place
+        if not isinstance(place, dict):
+            raise ValueError(f"--set expects TABLE.KEY=VALUE, for example data.vocabulary_size=500. Received: {key}")
         place[rest[-1]] = value
     return validate_table(type(recipe), values, "the recipe with the changes of the command line")
 

@@ -51,6 +51,8 @@ class Corpus:
 
     def lines(self, split: str) -> Iterator[str]:
         """Lines of a split. Each call reads the split from its start."""
+        if split not in self.splits:
+            raise ValueError(f"The corpus {self.name!r} has the splits {sorted(self.splits)}. Received: {split!r}")
         source = self.splits[split]
         for part in (source,) if isinstance(source, Path) else source:
             yield from read_lines(part) if isinstance(part, Path) else (part,)

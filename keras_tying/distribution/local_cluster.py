@@ -30,8 +30,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--grace-seconds", type=float, default=20.0, help="time for a worker to stop")
     parser.add_argument("command", nargs="+", help="a script and its arguments, after --")
     arguments = parser.parse_args(argv)
-    if arguments.workers < 1:
-        parser.error(f"--workers must be at least 1. Received: {arguments.workers}")
+    if arguments.workers < 1 or arguments.restarts < 0:
+        parser.error("--workers must be at least 1 and --restarts at least 0.")
     command = [sys.executable, *arguments.command]
     return run_cluster(command, arguments.workers, arguments.restarts, arguments.grace_seconds)
 

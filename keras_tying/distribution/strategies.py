@@ -83,15 +83,15 @@ def open_distribution(strategy: str = "auto", replicas: int | None = None, wait_
     """
     if strategy not in STRATEGIES:
         raise ValueError(f"`strategy` must be one of {STRATEGIES}. Received: {strategy!r}")
-    if not backend.HAS_STRATEGIES:
-        if strategy in ("auto", "one"):
-            return Distribution()
-        raise ValueError(f"--strategy {strategy} needs the TensorFlow backend. Received: KERAS_BACKEND={backend.NAME}")
     if strategy == "auto":
         several = _workers_of_tf_config() > 1 or int(os.environ.get("SLURM_NTASKS", 1)) > 1
         strategy = "multiworker" if several else "one"
+    if replicas is not None and (strategy != "mirrored" or replicas < 1):
+        raise ValueError(f"--replicas needs --strategy mirrored and a positive number. Received: --replicas {replicas}")
     if strategy == "one":
         return Distribution()
+    if not backend.HAS_STRATEGIES:
+        raise ValueError(f"--strategy {strategy} needs the TensorFlow backend. Received: KERAS_BACKEND={backend.NAME}")
     import tensorflow as tf
 
     if strategy == "mirrored":

@@ -107,7 +107,7 @@ python train/word2vec.py --resume runs/NAME
     def sample(self, model: keras.Model) -> tuple[str, str]:
         """Words from the middle of the vocabulary with the words nearest to them."""
         vectors = keras.ops.convert_to_numpy(model.embedding.embeddings)
-        ids = np.unique(np.linspace(0.05, 0.25, 20) * len(self.vocabulary)).astype(int)
+        ids = np.unique((np.linspace(0.05, 0.25, 20) * len(self.vocabulary)).astype(int))
         nearest, _ = nearest_neighbours(vectors, ids, 8)
         lines = zip(self.vocabulary.decode(ids), map(self.vocabulary.decode, nearest), strict=True)
         return "nearest words", "\n".join(f"- {word}: {', '.join(others)}" for word, others in lines)

@@ -172,7 +172,7 @@ Text has one sentence per line and may be gzipped; --source and --target take se
         encoded = {
             split: SentencePairs.encode(pairs, self.subwords, self.subwords) for split, pairs in self.text.items()
         }
-        self.pairs = {**getattr(self, "pairs", {}), **encoded}
+        self.pairs |= encoded
 
     def training_pairs(self) -> SentencePairs:
         if self.settings.prepared:
@@ -305,6 +305,8 @@ def translate_sentences(
         beam_size: Hypotheses per sentence; 1 is greedy.
         length_penalty: See `Translator.translate`.
     """
+    if beam_size < 1:
+        raise ValueError(f"The beam size must be at least 1. Received: {beam_size}")
     encoded = [subwords.encode(sentence) for sentence in sentences]
     translations = [""] * len(encoded)
     waiting = sorted((i for i, ids in enumerate(encoded) if len(ids) > 1), key=lambda i: -len(encoded[i]))

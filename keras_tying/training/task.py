@@ -31,8 +31,8 @@ Mode = Callable[[Namespace, Callable[[], Any]], int]
 class Task(ABC):
     """A kind of model with its text, loss, validation, metrics and export.
 
-    The engine calls the methods in the order in which they stand here. Which command line a task has is said by
-    `add_arguments`, `given_files` and `changes`.
+    The engine calls the methods from `learn_vocabularies` on. `add_arguments`, `modes`, `given_files`, `changes` and
+    `initial_vectors` define the task's command line.
 
     Args:
         settings: Everything that decides the run.

@@ -304,18 +304,25 @@ def record_measured(name: str, trained: Recipe, results: dict[str, Any]) -> None
     Raises:
         ValueError: If the settings of the run differ from the current recipe in the zoo.
     """
-    recipe = load_recipe(name)
-    if any(getattr(recipe, part) != getattr(trained, part) for part in ("model", "data", "loss", "optimisation")):
-        raise ValueError(
-            f"The settings of the run differ from the recipe {name!r}, so its results are not recorded. "
-            "Run the recipe without changes."
-        )
+    check_recordable(name, trained)
     path = recipe_folder() / f"{name}.toml"
     measured = Measured(**{key: value for key, value in results.items() if key in Measured.model_fields})
     document = tomlkit.parse(path.read_text(encoding="utf-8"))
     document["measured"] = measured.model_dump(exclude_none=True)
     write_atomically(path, tomlkit.dumps(document).encode())
     write_results(name, results)
+
+
+def check_recordable(name: str, trained: Recipe) -> None:
+    """Raises ValueError unless the settings of a run, `trained`, are those of the recipe `name` in the zoo."""
+    recipe = load_recipe(name)
+    if name not in list_recipes() or any(
+        getattr(recipe, part) != getattr(trained, part) for part in ("model", "data", "loss", "optimisation")
+    ):
+        raise ValueError(
+            f"The settings of the run differ from the recipe {name!r} of the zoo, so its results are not recorded. "
+            "Run the recipe without changes."
+        )
 
 
 def write_results(name: str, results: dict[str, Any]) -> Path:

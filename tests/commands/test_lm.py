@@ -142,6 +142,13 @@ def test_a_run_leaves_everything_in_its_folder(tmp_path, recipe, text_files, run
         (["--prepared", "none"], "none holds no prepared text"),
         (["--resume", "none"], "none is not a run"),
         (["--evaluate", "none"], "none is not a run"),
+        (["--resume", "none", "--epochs", "3", "--mc-passes", "2"], "Received also: --epochs, --mc-passes"),
+        (["--set", "model.unitz=4"], "keyword arguments passed to LanguageModel: {'unitz': 4}"),
+        (["--set", "loss.gamma=1"], "does not take its arguments"),
+        (["--set", "optimisation.batch_size=90_000"], "A text needs at least 1,890,000 tokens"),
+        (["--set", "title.x=1"], "--set expects TABLE.KEY=VALUE"),
+        (["--epochs", "1", "--record"], "differ from the recipe 'embedded_small_tied'"),
+        (["--replicas", "2"], "--replicas needs --strategy mirrored"),
     ],
 )
 def test_bad_arguments_are_named_and_nothing_is_made(tmp_path, run_here, arguments, message):
