@@ -87,7 +87,7 @@ def train(distribution: training.Distribution, names: list[str]) -> dict:
 def main() -> None:
     folder, strategies, *names = sys.argv[1:]
     for strategy in strategies.split(","):
-        distribution = training.open_distribution(strategy, replicas=2)
+        distribution = training.open_distribution(strategy, 2 if strategy == "mirrored" else None)
         results = train(distribution, names)
         if distribution.is_chief:
             for name, found in results.items():
