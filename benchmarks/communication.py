@@ -89,9 +89,6 @@ def run(workers: int, kind: str) -> dict | list:
     return json.loads(found[1])
 
 
-# In each worker
-
-
 def work(kind: str) -> None:
     distribution = open_distribution("auto")
     measure = sums if kind == "sums" else steps_of

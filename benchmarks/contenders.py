@@ -55,9 +55,6 @@ def tokens(size: Size, count: int) -> tuple[np.ndarray, np.ndarray]:
     return rng.integers(0, size.vocabulary, shape, np.int32), rng.integers(0, size.vocabulary, shape, np.int32)
 
 
-# Training
-
-
 def train_keras_tying(size: Size) -> Work:
     return _fit(_language_model(size), size)
 
@@ -247,9 +244,6 @@ def output_pytorch(size: Size) -> Work:
             torch.autograd.grad(loss, [hidden, embeddings])
 
     return work
-
-
-# Reading and writing text
 
 
 def evaluate_keras_tying(size: Size) -> Work:

@@ -51,9 +51,6 @@ def words_before(target: np.ndarray) -> np.ndarray:
     return np.pad(target[:, :-1], ((0, 0), (1, 0)), constant_values=PAD_ID)
 
 
-# This library
-
-
 def keras_tying_model(size: TranslationSize):
     import keras_tying as kt
 

@@ -108,9 +108,6 @@ class Recipe(Table):
     measured: Measured | None = None
 
 
-# Language models
-
-
 class TextData(Table):
     corpus: str = "embedded"
     """Name of a corpus, or `"files"`."""
@@ -139,9 +136,6 @@ class LanguageModelRecipe(Recipe):
     optimisation: WindowOptimisation = WindowOptimisation()
 
 
-# Translation
-
-
 class ParallelData(Table):
     corpus: str = "embedded"
     """Name of a parallel corpus, or `"files"`."""
@@ -166,9 +160,6 @@ class TranslationRecipe(Recipe):
     task: Literal["translation"] = "translation"
     data: ParallelData = ParallelData()
     optimisation: TokenBatchOptimisation = TokenBatchOptimisation()
-
-
-# Joint language models
 
 
 class AlignedData(Table):

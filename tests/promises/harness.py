@@ -74,9 +74,6 @@ class Run:
         return [logs[name] for logs in self.history]
 
 
-# Commands
-
-
 def command(script: str, *arguments, stdin: str = "", saved_model: bool = False) -> Finished:
     """Runs a script of the repository in this process, without its SavedModel, which takes seconds."""
     before = sys.argv, sys.stdin, os.getcwd(), dict(vars(export))
@@ -143,9 +140,6 @@ def change_config(run: Run, *keys: str, value) -> None:
         table = table[key]
     table[keys[-1]] = value
     path.write_text(tomlkit.dumps(document))
-
-
-# Texts
 
 
 def text_file(path: Path, tokens: int, skipped: int = 0, split: str = "train") -> Path:
@@ -242,9 +236,6 @@ def newest_checkpoint(folder: Path) -> tuple[dict[str, np.ndarray], dict]:
     return found.values, found.progress
 
 
-# The zoo
-
-
 def copy_zoo(folder: Path, monkeypatch) -> Path:
     """A copy of the zoo's folder, in which all commands find and record recipes until the end of the test."""
     zoo = folder / "zoo"
@@ -258,9 +249,6 @@ def copy_zoo(folder: Path, monkeypatch) -> Path:
 def made_pages(zoo: Path) -> dict[Path, str]:
     """The pages that `make zoo` makes of a zoo's folder."""
     return all_pages(zoo)
-
-
-# What commands draw and count
 
 
 def legends_drawn(monkeypatch) -> list[str]:
@@ -280,9 +268,6 @@ def subwords_used(files: tuple[Path, Path], size: int) -> list[set[int]]:
     sides = [path.read_text(encoding="utf-8").splitlines() for path in files]
     subwords = data.Subwords.learn(data.sentences_of(zip(*sides, strict=True)), size)
     return [{int(i) for line in side for i in subwords.encode(line)} for side in sides]
-
-
-# Replicas
 
 
 def with_two_replicas(folder: Path, *commands: list) -> dict[str, np.ndarray]:

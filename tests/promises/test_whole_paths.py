@@ -74,9 +74,6 @@ def runs(files, tmp_path_factory):
     return [harness.train_lm(folder / name, LM, files, "--seed", seed) for seed, name in enumerate(("first", "second"))]
 
 
-# Recording a language model
-
-
 @pytest.fixture
 def recorded(zoo, files, tmp_path):
     """A run of a recipe of the zoo, recorded there."""
@@ -116,9 +113,6 @@ def test_a_run_that_the_recipe_does_not_describe_is_not_recorded(zoo, files, tmp
     assert not (zoo / "results" / "tiny.json").exists()
 
 
-# Comparing runs
-
-
 def test_curves_name_each_run_with_its_lowest_validation_perplexity(runs, tmp_path, monkeypatch):
     legends = harness.legends_drawn(monkeypatch)
     folders = [run.folder for run in runs]
@@ -150,9 +144,6 @@ def test_an_unfinished_run_is_not_compared(tmp_path):
     assert "is not a run" in finished.stderr
 
 
-# Subwords of two languages
-
-
 def test_overlap_counts_the_subwords_that_sentencepiece_gives_each_language(zoo, tmp_path):
     files = harness.phrase_files(tmp_path, count=150)
     splits = [harness.phrase_files(tmp_path, split, count=5) for split in ("valid", "test")]
@@ -171,9 +162,6 @@ def test_overlap_counts_the_subwords_that_sentencepiece_gives_each_language(zoo,
     assert {name: results[name] for name in expected} == expected
     counts = " | ".join(str(expected[name]) for name in ("only_source", "only_target", "both"))
     assert f"(results/overlap_files_en_de.json) | {counts} |" in harness.made_pages(zoo)[zoo / "translation.md"]
-
-
-# The study of joint language models
 
 
 def test_the_grid_command_trains_what_has_no_results_and_makes_pictures_and_page(zoo, tmp_path):

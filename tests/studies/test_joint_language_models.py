@@ -129,9 +129,6 @@ def results_of(folder, grid, cells):
     path.write_text(json.dumps(results))
 
 
-# The study of the zoo
-
-
 def test_every_name_on_the_page_is_a_cell():
     study = load_study()
     cells = {name for grid in study.columns for name, _, _ in study.todo(grid)}
@@ -156,9 +153,6 @@ def test_the_main_cells_are_trained_first_each_seed_through_all_of_them():
     assert todo[0] == ("NNLM", 1)
     assert [seed for _, _, seed in load_study().todo("zh-en", seeds=2, main_only=True)] == [1] * 8 + [2] * 8
     assert next(load_study().todo("sweeps"))[0] == "word vector size, 0"
-
-
-# Training a grid
 
 
 def test_a_grid_is_trained_and_a_finished_cell_is_not_trained_again(train, trained, tmp_path):
@@ -237,9 +231,6 @@ def test_links_that_are_missing_are_made_once(train, folder, tmp_path, monkeypat
     train(main_only=True, seeds=1)
     train(main_only=True)
     assert made == ["spaces"]
-
-
-# Page and pictures
 
 
 def test_published_figures_stand_beside_measured_ones(folder):
