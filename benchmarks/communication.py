@@ -17,7 +17,7 @@ import numpy as np
 
 from benchmarks.run import RESULTS
 from benchmarks.step_time import draw, fit_network, predict
-from keras_tying.files import write_atomically
+from keras_tying.files import supersede
 from keras_tying.training import Distribution, environment, open_distribution
 from keras_tying.training.engine import STEPS_PER_EXECUTION
 
@@ -55,7 +55,7 @@ def main() -> None:
         "units": UNITS,
         **summary(measured),
     }
-    write_atomically(RESULTS / "communication.json", (json.dumps(results, indent=1) + "\n").encode())
+    supersede(RESULTS / "communication.json", (json.dumps(results, indent=1) + "\n").encode())
     draw(results, RESULTS / "communication.png")
 
 

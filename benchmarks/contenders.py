@@ -85,7 +85,13 @@ def _new_language_model(size: Size):
 
 
 def train_stock_keras(size: Size) -> Work:
+    return _fit(_stock_keras_model(size), size)
+
+
+def _stock_keras_model(size: Size):
     import keras
+
+    from keras_tying.training.engine import STEPS_PER_EXECUTION
 
     embedding = keras.layers.ReversibleEmbedding(size.vocabulary, size.units)
     inputs = keras.Input((size.sequence_length,), dtype="int32")
@@ -94,8 +100,9 @@ def train_stock_keras(size: Size) -> Work:
         hidden = keras.layers.LSTM(size.units, return_sequences=True)(hidden)
     model = keras.Model(inputs, embedding(hidden, reverse=True))
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-    model.compile(keras.optimizers.SGD(1.0, global_clipnorm=5.0), loss)
-    return _fit(model, size)
+    optimizer = keras.optimizers.SGD(1.0, global_clipnorm=5.0)
+    model.compile(optimizer, loss, steps_per_execution=STEPS_PER_EXECUTION)
+    return model
 
 
 def _fit(model, size: Size) -> Work:

@@ -20,7 +20,7 @@ import psutil
 
 from benchmarks.run import RESULTS
 from keras_tying.commands.exit_codes import RESUMABLE
-from keras_tying.files import write_atomically
+from keras_tying.files import supersede, write_atomically
 from keras_tying.training import environment
 
 GIBIBYTE, MEBIBYTE = 2**30, 2**20
@@ -55,7 +55,8 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as folder:
             results["texts"].append({"gibibytes": size, **measured(Path(folder), size, arguments.processes)})
         print(results["texts"][-1], flush=True)
-        write_atomically(RESULTS / "corpora.json", (json.dumps(results, indent=1) + "\n").encode())
+        write = write_atomically if len(results["texts"]) > 1 else supersede  # the first one replaces earlier results
+        write(RESULTS / "corpora.json", (json.dumps(results, indent=1) + "\n").encode())
 
 
 def measured(folder: Path, gibibytes: float, processes: int) -> dict:

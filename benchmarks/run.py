@@ -18,8 +18,9 @@ from benchmarks.contenders import Size
 from benchmarks.joint_models import JointSize
 from benchmarks.measure import compare, matrix_product_rate
 from benchmarks.translators import DecodingSize, TranslationSize
-from keras_tying.files import write_atomically
+from keras_tying.files import supersede
 from keras_tying.training import environment
+from keras_tying.training.engine import STEPS_PER_EXECUTION
 
 RESULTS = Path(__file__).parent / "results"
 SIZES = {
@@ -37,6 +38,7 @@ def training(rounds: int) -> dict:
         results[name] = compare("training", size, STEPS_PER_TURN[name], rounds)
         achieved = results[name]["words_per_second"]["keras-tying"] / size.words * size.operations
         results[name]["share_of_matrix_product_rate"] = round(achieved / matrix_product_rate(size), 3)
+        results[name]["steps_per_execution"] = STEPS_PER_EXECUTION  # of keras-tying and of stock Keras
     return results
 
 
@@ -148,14 +150,17 @@ def main() -> None:
 
 
 def record(name: str, command: str, results: dict) -> None:
-    """Prints the results of a command and writes them to their file, with the device and the versions of packages."""
+    """Prints the results of a command and writes them to their file, with device, commit and versions of packages.
+
+    Earlier results are kept in the folder `superseded`.
+    """
     recorded = environment()
     peers = [package for package in ("torch", "joeynmt") if importlib.util.find_spec(package)]
     recorded["versions"] |= {package: metadata.version(package) for package in peers}
     text = json.dumps({**recorded, "command": command, "results": results}, indent=2)
     print(text)
     RESULTS.mkdir(exist_ok=True)
-    write_atomically(RESULTS / f"{name}.json", f"{text}\n".encode())
+    supersede(RESULTS / f"{name}.json", f"{text}\n".encode())
 
 
 if __name__ == "__main__":

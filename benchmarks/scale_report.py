@@ -5,7 +5,7 @@ from math import inf
 from pathlib import Path
 
 from benchmarks.step_time import CLUSTER, GIGABIT, MANY, break_even
-from studies.pages import NOT_MEASURED
+from studies.pages import NOT_MEASURED, origin
 
 MEGABYTE = 1e6
 
@@ -102,4 +102,4 @@ def corpora(measured: dict) -> list[str]:
 
 
 def _made_by(measured: dict) -> list[str]:
-    return [f"{measured['device']}: `{measured['command']}`."]
+    return [f"{origin(measured)}: `{measured['command']}`."]

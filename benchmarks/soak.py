@@ -20,11 +20,10 @@ import threading
 import time
 from pathlib import Path
 
-import psutil
 from matplotlib.figure import Figure
 
 from benchmarks.run import RESULTS
-from keras_tying.files import write_atomically
+from keras_tying.files import supersede
 from keras_tying.training import CheckpointStore, Run, environment
 from studies.plots import write_png
 
@@ -46,7 +45,7 @@ def main() -> None:
         folder = arguments.folder or Path(temporary)
         results = soak(folder, arguments.data_dir, arguments.epochs, random.Random(arguments.seed))
     results["command"] = f"python -m benchmarks.soak --data-dir DIR --epochs {arguments.epochs} --seed {arguments.seed}"
-    write_atomically(RESULTS / "soak.json", (json.dumps(results, indent=1) + "\n").encode())
+    supersede(RESULTS / "soak.json", (json.dumps(results, indent=1) + "\n").encode())
     draw(results, RESULTS / "soak.png")
     print({name: value for name, value in results.items() if name not in ("killed", "left_alone")})
 
@@ -87,6 +86,8 @@ def outcome(run: Run) -> dict:
 
 def train(run: Path, data_dir: Path, epochs: int, chance: random.Random | None) -> dict:
     """Trains on two workers; with `chance`, signals some of them. Returns the minutes, the signals and the memory."""
+    import psutil  # the tables and the plot do without it
+
     command = ["-m", "keras_tying.distribution.local_cluster", "--workers", "2", "--restarts", "1000"]
     command += ["--grace-seconds", "5", "--", "train/lm.py"]
     command += ["--recipe", "ptb_small_tied", "--data-dir", str(data_dir), "--epochs", str(epochs)]
@@ -159,7 +160,7 @@ def draw(results: dict, path: Path) -> None:
         axes.set_ylim(bottom=0)
     axes.set_xlabel("minutes; dotted: a worker is killed (black) or asked to stop (gray)")
     axes.legend(frameon=False)
-    write_png(figure, path, dpi=100)
+    write_png(figure, path, dpi=100, data=[results["killed"], results["left_alone"]])
 
 
 if __name__ == "__main__":

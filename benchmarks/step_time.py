@@ -105,10 +105,10 @@ def draw(results: dict, path: Path) -> None:
         there.plot(MANY, predicted, color=colour, label=variant)
         there.plot(*crossing(MANY, predicted, 2 * compute), "x", color=colour)
         needed.plot(MANY[1:], break_even(variant, compute, parameters), color=colour, label=variant)
-    here.set(title="workers of one machine: measured (dots), predicted", ylabel="seconds per step")
+    here.set(title="one machine: measured (dots), predicted", ylabel="seconds per step")
     here.set_ylim(bottom=0)
-    there.set(title="machines, 10 Gbit/s, 50 µs; x: half is communication", ylabel="seconds per step")
-    needed.set(title="break-even: communication takes as long as computing", ylabel="Gbit/s", yscale="log")
+    there.set(title="10 Gbit/s, 50 µs; x: half is communication", ylabel="seconds per step")
+    needed.set(title="break-even of communication and computing", ylabel="Gbit/s", yscale="log")
     for axes in (here, there, needed):
         axes.set_xlabel("workers")
         axes.set_xscale("log", base=2)
@@ -118,7 +118,7 @@ def draw(results: dict, path: Path) -> None:
     needed.yaxis.set_major_formatter(FormatStrFormatter("%g"))
     needed.yaxis.set_minor_formatter(NullFormatter())
     here.legend(frameon=False)
-    write_png(figure, path, dpi=90)
+    write_png(figure, path, dpi=90, data=steps)
 
 
 def crossing(xs: np.ndarray, ys: list[float], level: float) -> tuple[list[float], list[float]]:

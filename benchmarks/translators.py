@@ -64,7 +64,7 @@ def train_keras_tying(size: TranslationSize) -> Work:
     from keras_tying.training.engine import STEPS_PER_EXECUTION
 
     model = keras_tying_model(size)
-    loss = kt.losses.SequenceCrossEntropy("mean", label_smoothing=0.1)
+    loss = kt.losses.SequenceCrossEntropy(reduction="mean_with_sample_weight", label_smoothing=0.1)
     model.compile(keras.optimizers.Adam(1e-3, global_clipnorm=1.0), loss, steps_per_execution=STEPS_PER_EXECUTION)
 
     def work(count: int) -> float:

@@ -25,7 +25,7 @@ from benchmarks.run import RESULTS
 from keras_tying import data
 from keras_tying.commands.train import changed_recipe
 from keras_tying.data.similarity import load_similarity_sets
-from keras_tying.files import write_atomically
+from keras_tying.files import supersede
 from keras_tying.metrics import word_similarity
 from keras_tying.tasks import SkipGramTask
 from keras_tying.training import Run, RunSettings, environment, fit
@@ -174,7 +174,7 @@ def main() -> None:
         "results": results,
     }
     RESULTS.mkdir(exist_ok=True)
-    write_atomically(RESULTS / "word2vec.json", (json.dumps(results, indent=1) + "\n").encode())
+    supersede(RESULTS / "word2vec.json", (json.dumps(results, indent=1) + "\n").encode())
     print(json.dumps({key: value for key, value in results["results"].items() if key != "turns"}, indent=1))
 
 

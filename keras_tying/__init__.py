@@ -1,9 +1,28 @@
-"""A model zoo for weight tying: one variable embeds words on the way in and scores them on the way out."""
+"""A model zoo for weight tying: one variable embeds words on the way in and scores them on the way out.
 
+Its import registers all classes with Keras, which then loads any of the models. Only commands import Keras later.
+"""
+
+import sys
 from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-from keras_tying import data, layers, losses, metrics, models, optimizers, regularizers, zoo
 from keras_tying.version import __version__
+
+if TYPE_CHECKING:
+    from keras_tying import (
+        data,
+        export,
+        layers,
+        losses,
+        metrics,
+        models,
+        optimizers,
+        regularizers,
+        tasks,
+        training,
+        zoo,
+    )
 
 __all__ = [
     "__version__",
@@ -20,15 +39,31 @@ __all__ = [
     "zoo",
 ]
 
-_LAZY = ("export", "tasks", "training")
-"""Imported at first use: they need more packages than a model does."""
+
+def import_rooms() -> None:
+    """Imports the rooms whose classes Keras must know before it loads a model."""
+    for room in ("layers", "losses", "metrics", "models", "optimizers", "regularizers"):
+        import_module(f"{__name__}.{room}")
 
 
-def __getattr__(name):
-    if name in _LAZY:
-        return import_module(f"keras_tying.{name}")
+def _starts_a_command() -> bool:
+    """Whether this process started in `keras_tying_cli`, or as `python -m keras_tying`."""
+    if "keras_tying_cli" in sys.modules:
+        return True
+    if sys.argv[:1] != ["-m"]:  # it is while Python looks for the module
+        return False
+    return sys.orig_argv[-len(sys.argv)].removeprefix("-m").split(".")[0] == __name__
+
+
+def __getattr__(name: str) -> Any:
+    if name in __all__:
+        return import_module(f"{__name__}.{name}")
     raise AttributeError(f"module 'keras_tying' has no attribute {name!r}")
 
 
-def __dir__():
+def __dir__() -> list[str]:
     return __all__
+
+
+if not _starts_a_command():
+    import_rooms()

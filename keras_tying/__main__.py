@@ -5,4 +5,4 @@ import sys
 from keras_tying.commands import main
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(prog="python -m keras_tying"))

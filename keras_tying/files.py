@@ -1,18 +1,31 @@
-"""Atomic file writes and SHA-256 checks."""
+"""Atomic writes of files and folders, locks, and SHA-256 checks."""
 
+import hashlib
+import logging
 import os
+import shutil
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
+
+UNFINISHED = ".unfinished"
+"""Ending of the hidden names that unfinished files and folders have beside their places."""
+
+log = logging.getLogger(__name__)
 
 
 def write_atomically(path: str | Path, content: bytes) -> None:
     """Writes a file atomically: after a crash, the file has either the old or the new content.
 
+    A symbolic link is replaced by the file; what it points to stays as it is.
+
     Raises:
         OSError: If the file cannot be written, for example without space or permission. The old file is kept.
     """
     path = Path(path)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=UNFINISHED)
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(content)
@@ -25,7 +38,113 @@ def write_atomically(path: str | Path, content: bytes) -> None:
         raise
 
 
-def check_fingerprint(path: Path, what: str, expected: str, received: str) -> None:
+@contextmanager
+def replacing(path: str | Path) -> Iterator[Path]:
+    """Gives a new path on which a file or a folder is written; `path` is replaced with it when the block ends.
+
+    If the block raises, or the process is killed in it, `path` stays what it was. A symbolic link is replaced; what it
+    points to stays as it is.
+
+    Args:
+        path: File or folder. Its parent must exist.
+
+    Example:
+
+    >>> folder = tempfile.mkdtemp()
+    >>> with replacing(Path(folder) / "model") as new:
+    ...     new.mkdir()
+    ...     _ = (new / "weights").write_text("1 2 3")
+    >>> os.listdir(folder)
+    ['model']
+    """
+    path = Path(path)
+    unfinished = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}.", suffix=UNFINISHED))
+    new, old = unfinished / path.name, unfinished / f"old.{path.name}"
+    try:
+        yield new
+        try:
+            if new.is_dir() and os.path.lexists(path):  # unlike a file, it cannot take another's place in one step
+                path.rename(old)
+            new.replace(path)
+        except BaseException:
+            if os.path.lexists(old):
+                old.rename(path)
+            raise
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)
+
+
+def remove_unfinished(folder: Path) -> None:
+    """Removes what killed processes left unfinished in a folder. No other process may be writing there."""
+    for path in folder.glob(f".*{UNFINISHED}"):
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
+
+
+@contextmanager
+def locked(path: Path, refusal: str) -> Iterator[None]:
+    """Holds the lock of a file, which ends with the process at the latest.
+
+    Where the file system has no locks, a warning is logged.
+
+    Args:
+        path: The file, created if it does not exist.
+        refusal: The error if another process holds the lock.
+
+    Raises:
+        BlockingIOError: If another process holds the lock.
+    """
+    import fcntl
+
+    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o644)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise BlockingIOError(refusal) from None
+        except OSError as error:
+            log.warning("%s cannot be locked (%s): make sure that no other process writes there.", path, error)
+        yield
+    finally:
+        os.close(handle)
+
+
+def sha256_of(path: Path) -> str:
+    """SHA-256 of a file.
+
+    Raises:
+        FileNotFoundError: If there is no such file.
+    """
+    if not path.exists():
+        raise FileNotFoundError(f"There is no file {path}. Check the name or restore the file.")
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def supersede(path: Path, content: bytes) -> None:
+    """Writes a file atomically and keeps what it had before, if that differs, in the folder `superseded` beside it.
+
+    `NAME.json` is kept as `superseded/NAME_1.json`, the next time as `superseded/NAME_2.json`.
+
+    Raises:
+        OSError: If a file cannot be written. The old file is kept then.
+    """
+    if path.exists() and (earlier := path.read_bytes()) != content:
+        folder = path.parent / "superseded"
+        folder.mkdir(exist_ok=True)
+        for number in count(1):
+            kept = folder / f"{path.stem}_{number}{path.suffix}"
+            if not kept.exists():
+                write_atomically(kept, earlier)
+                break
+            if kept.read_bytes() == earlier:  # kept by a call that was interrupted before its last line
+                break
+    write_atomically(path, content)
+
+
+def check_fingerprint(path: str | Path, what: str, expected: str, received: str) -> None:
     """Checks the SHA-256 of a file.
 
     Args:

@@ -42,7 +42,7 @@ class ClippedSGD(keras.optimizers.SGD):
         Ghahramani, A Theoretically Grounded Application of Dropout in Recurrent Neural Networks.
     """
 
-    def __init__(self, learning_rate=1.0, clip_norm=5.0, decoupled_weight_decay=0.0, name="clipped_sgd", **kwargs):
+    def __init__(self, learning_rate=1.0, *, clip_norm=5.0, decoupled_weight_decay=0.0, name="clipped_sgd", **kwargs):
         if clip_norm <= 0:
             raise ValueError(f"`clip_norm` must be positive. Received: clip_norm={clip_norm}")
         if not 0 <= decoupled_weight_decay < 1:

@@ -27,7 +27,7 @@ class ProjectionRegularizer(keras.regularizers.Regularizer):
     Example:
 
     >>> import numpy as np, keras_tying as kt
-    >>> penalty = kt.regularizers.ProjectionRegularizer(0.15, batch_size=20)
+    >>> penalty = kt.regularizers.ProjectionRegularizer(scale=0.15, batch_size=20)
     >>> round(float(penalty(np.ones((200, 200), "float32"))), 4)  # 0.15 * 40000 / 2 / 20
     150.0
 
@@ -35,7 +35,7 @@ class ProjectionRegularizer(keras.regularizers.Regularizer):
         Press and Wolf, Using the Output Embedding to Improve Language Models, section 3.
     """
 
-    def __init__(self, scale=0.15, norm="half_squared", batch_size=20):
+    def __init__(self, *, scale=0.15, norm="half_squared", batch_size=20):
         if scale < 0:
             raise ValueError(f"`scale` must be at least 0. Received: scale={scale}")
         if norm not in ("half_squared", "frobenius"):

@@ -16,6 +16,9 @@ class Table(BaseModel):
 
 TableT = TypeVar("TableT", bound=Table)
 
+LONGEST_SHOWN = 200
+"""Characters of a wrong value that a message shows."""
+
 
 def parse_toml(text: str, origin: str) -> dict[str, Any]:
     """Parses TOML text into a dictionary.
@@ -29,6 +32,22 @@ def parse_toml(text: str, origin: str) -> dict[str, Any]:
         raise ValueError(f"{origin} is not TOML: {error}") from None
 
 
+def read_toml(path: Path) -> dict[str, Any]:
+    """Reads a TOML file into a dictionary.
+
+    Raises:
+        ValueError: If the file is not UTF-8 or not TOML. The message gives the path.
+        OSError: If it cannot be read.
+    """
+    content = path.read_bytes()
+    try:
+        return parse_toml(content.decode("utf-8"), str(path))
+    except UnicodeDecodeError as error:
+        raise ValueError(
+            f"{path} is not UTF-8 text: received byte {content[error.start]:#04x} at position {error.start}."
+        ) from None
+
+
 def validate_table(kind: type[TableT], values: dict[str, Any], origin: str) -> TableT:
     """Checks a dictionary against the fields of a table.
 
@@ -39,19 +58,26 @@ def validate_table(kind: type[TableT], values: dict[str, Any], origin: str) -> T
     try:
         return kind.model_validate(values)
     except ValidationError as error:
-        problems = "; ".join(
-            f"{'.'.join(map(str, e['loc']))}: {e['msg']}. Received: {e['input']!r}" for e in error.errors()
-        )
-        raise ValueError(f"{origin}: {problems}") from None
+        raise ValueError(f"{origin}: {'; '.join(map(_problem, error.errors()))}") from None
+
+
+def _problem(error: Any) -> str:
+    """An error of pydantic in one line: the key, what was expected and what was received."""
+    key = ".".join(map(str, error["loc"])) or "it"
+    if error["type"] == "missing":
+        return f"{key} is missing"
+    received = repr(error["input"])
+    shown = received if len(received) <= LONGEST_SHOWN else f"{received[:LONGEST_SHOWN]}..."
+    return f"{key}: {' '.join(error['msg'].split())}. Received: {shown}"
 
 
 def load_table(kind: type[TableT], path: Path) -> TableT:
     """Reads a table from a file.
 
     Raises:
-        ValueError: As `parse_toml` and `validate_table`, with the file as `origin`.
+        ValueError: As `read_toml` and `validate_table`, with the file as `origin`.
     """
-    return validate_table(kind, parse_toml(path.read_text(encoding="utf-8"), str(path)), str(path))
+    return validate_table(kind, read_toml(path), str(path))
 
 
 def dump_table(table: Table) -> str:

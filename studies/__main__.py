@@ -18,7 +18,7 @@ def all_pages(folder: Path) -> dict[Path, str]:
     readme, translations = folder.parent / "README.md", folder / "translation.md"
     return {
         **cards.card_pages(folder),
-        readme: cards.with_results(readme.read_text(encoding="utf-8"), folder),
+        readme: cards.with_results(translation.with_bleu(readme.read_text(encoding="utf-8"), folder), folder),
         translations: translation.with_results(translations.read_text(encoding="utf-8"), folder),
         folder / "embeddings.md": embeddings_page(folder),
         folder / "nnjm.md": joint_page(folder),

@@ -1,11 +1,4 @@
-"""The study of the augmented loss: its page, and the command that measures subspace distances.
-
-python train/subspace.py --data-dir DIR                 into runs/subspace.json and .png
-python train/subspace.py --data-dir DIR --record        into the zoo's results
-
-Figure 1 of Inan et al.: how close the space of the output embedding comes to that of the input embedding. After an
-interruption the same command continues with the first run that has no result.
-"""
+"""The study of the augmented loss: its page, and the work of `train/subspace.py`."""
 
 import argparse
 from collections.abc import Mapping
@@ -14,17 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from keras_tying import data
-from keras_tying.commands.exit_codes import run_command
 from keras_tying.tables import load_table
-from keras_tying.training import environment
+from keras_tying.training import environment, trained_in
 from keras_tying.zoo.recipes import load_recipe, recipe_folder
 from studies.cards import perplexities
 from studies.pages import MISSING, Section, page, plot, provenance, section, table
 from studies.plots import COLOURS, panels, write_png
-from studies.results import read_results, recorded_command, write_results
+from studies.results import read_results, write_results
 from studies.subspace import SubspaceSettings, sweep
-
-BETAS, TAUS = [0.0, 0.25, 0.5, 0.75, 1.0], [1.0, 2.0, 5.0, 10.0, 20.0]
 
 
 class Perplexities(Section):
@@ -110,23 +100,8 @@ def draw_distances(results: Mapping[str, Any], path: Path) -> Path:
         axes.set(xlabel=label, ylim=(0, 1.03))
         axes.set_title(f"{fixed} = {means[fixed]:g}", fontsize=10)
     both[0].set_ylabel("subspace distance")
-    return write_png(figure, path)
-
-
-def main() -> int:
-    defaults = SubspaceSettings()
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--corpus", default="ptb", help="name of a corpus; its training text is used")
-    parser.add_argument("--betas", nargs="+", type=float, default=BETAS, help="shares of the augmented loss, at tau 10")
-    parser.add_argument("--taus", nargs="+", type=float, default=TAUS, help="temperatures, at beta 1")
-    parser.add_argument("--seeds", type=int, default=2, help="runs per point; the paper's figure has 10")
-    for name, default in (("words", defaults.words), ("units", defaults.units), ("epochs", defaults.epochs)):
-        parser.add_argument(f"--{name}", type=int, default=default)
-    parser.add_argument("--output", type=Path, default=Path("runs/subspace"), help="path of the files, without suffix")
-    parser.add_argument("--record", action="store_true", help="write the files into the zoo's results instead")
-    parser.add_argument("--data-dir", type=Path, help="folder with the corpus's files, instead of a download")
-    arguments = parser.parse_args()
-    return run_command(lambda: measure(arguments, recorded_command(parser, arguments)))
+    shown = [[run[key] for key in ("beta", "tau", "seed", "distance")] for run in results["runs"]]
+    return write_png(figure, path, data=[results["by_beta"], results["by_tau"], shown])
 
 
 def measure(arguments: argparse.Namespace, command: str) -> int:
@@ -134,25 +109,28 @@ def measure(arguments: argparse.Namespace, command: str) -> int:
     tokens = list(corpus.tokens("train"))
     ids = data.Vocabulary.from_tokens(tokens).encode(tokens)
     settings = SubspaceSettings(arguments.words, arguments.units, epochs=arguments.epochs)
-    path = (recipe_folder() / "results" / "subspace" if arguments.record else arguments.output).with_suffix(".json")
-    results = {"settings": {"corpus": arguments.corpus, **asdict(settings)}, **environment(), "runs": []}
-    results["runs"] = earlier_runs(path, results["settings"])
+    start = recipe_folder() / "results" / "subspace" if arguments.record else arguments.output
+    path, picture = (start.with_name(f"{start.name}.{ending}") for ending in ("json", "png"))
+    described = {"corpus": arguments.corpus, **asdict(settings)}
+    earlier = earlier_results(path, described)
+    results = {"runs": [], **(earlier or environment()), "settings": described}
 
     def keep(run: dict[str, Any]) -> None:
+        results.update(trained_in([*([earlier] if earlier else []), environment()]))
         point = f"beta {run['beta']:4g}  tau {run['tau']:4g}  seed {run['seed']}"
         print(f"{point}  distance {run['distance']:.3f}  perplexity {run['perplexity']:.1f}", flush=True)
         write_results(path, results)
 
     results |= sweep(ids, arguments.betas, arguments.taus, arguments.seeds, settings, results["runs"], keep)
     write_results(path, {**results, "command": command})
-    print(path, draw_distances(results, path.with_suffix(".png")), sep="\n")
+    print(path, draw_distances(results, picture), sep="\n")
     return 0
 
 
-def earlier_runs(path: Path, settings: dict[str, Any]) -> list[dict[str, Any]]:
-    """The runs of an earlier sweep, interrupted or with fewer points."""
+def earlier_results(path: Path, settings: dict[str, Any]) -> dict[str, Any] | None:
+    """The results of an earlier sweep, interrupted or with fewer points."""
     earlier = read_results(path)
     if earlier and earlier["settings"] != settings:
         problem = f"{path} has runs of other settings: {earlier['settings']}. Expected: {settings}."
-        raise ValueError(f"{problem} Remove it or name another --output.")
-    return earlier["runs"] if earlier else []
+        raise ValueError(f"{problem} Move it elsewhere or name another --output.")
+    return earlier

@@ -1,9 +1,11 @@
 """Cards of the language models' recipes, and the tables of all recipes."""
 
+from itertools import permutations
 from pathlib import Path
 
 from keras_tying.zoo.recipes import Recipe, list_recipes, load_recipe
-from studies.pages import DASH, NOT_MEASURED, Section, between_marks, code, number, page, section, table, versions_line
+from studies.pages import DASH, NOT_MEASURED, Section, between_marks, code, number, origin, page, section, table
+from studies.results import read_results, superseded
 
 METRICS = ("train_perplexity", "validation_perplexity", "test_perplexity")
 ZOO_PAGE = Section(
@@ -11,7 +13,7 @@ ZOO_PAGE = Section(
     text="""
 Each result has a recipe (TOML) and a card (Markdown). This table shows test perplexities; the cards also show training
 and validation perplexities. `python train/lm.py --recipe NAME --record` trains a recipe and writes the measured metrics
-into it. `make zoo` makes this page and the cards from the recipes.
+into it; earlier results are kept in `results/superseded/`. `make zoo` makes this page and the cards from the recipes.
 """,
 )
 STUDIES_TEXT = (
@@ -23,14 +25,16 @@ STUDIES_TEXT = (
 def card_pages(folder: Path) -> dict[Path, str]:
     """The card of each recipe of a folder, and the `README.md` that lists them, by their paths."""
     recipes = read_recipes(folder)
-    cards = {folder / f"{name}.md": card(name, recipe) for name, recipe in recipes.items()}
-    return cards | {folder / "README.md": page(ZOO_PAGE, [recipe_table(recipes), STUDIES_TEXT])}
+    cards = {folder / f"{name}.md": card(name, recipes, folder) for name in recipes}
+    parts = [recipe_table(recipes), reversals_text(recipes), STUDIES_TEXT]
+    return cards | {folder / "README.md": page(ZOO_PAGE, parts)}
 
 
 def with_results(readme: str, folder: Path) -> str:
     """The repository's README with the table of the recipes that have published and measured perplexities."""
     shown = {name: recipe for name, recipe in read_recipes(folder).items() if recipe.published and recipe.measured}
-    return between_marks(readme, "results", recipe_table(shown, f"{folder.name}/"))
+    parts = [recipe_table(shown, f"{folder.name}/"), reversals_text(shown)]
+    return between_marks(readme, "results", "\n\n".join(filter(None, parts)))
 
 
 def read_recipes(folder: Path) -> dict[str, Recipe]:
@@ -38,8 +42,9 @@ def read_recipes(folder: Path) -> dict[str, Recipe]:
     return {name: load_recipe(folder / f"{name}.toml") for name in list_recipes("language_model", folder)}
 
 
-def card(name: str, recipe: Recipe) -> str:
-    """The Markdown card of one recipe."""
+def card(name: str, recipes: dict[str, Recipe], folder: Path) -> str:
+    """The Markdown card of one of the recipes of a folder."""
+    recipe = recipes[name]
     published, measured = recipe.published, recipe.measured
     rows = [[metric.replace("_", " "), *perplexities(recipe, metric)] for metric in METRICS]
     size = f"{measured.parameters:,}" if measured else NOT_MEASURED
@@ -47,18 +52,65 @@ def card(name: str, recipe: Recipe) -> str:
     parts = [table(["", "published", "measured"], "|---|--:|--:|", rows)]
     if published:
         parts.append(f"Published in: {published.source}.")
+    parts += [
+        f"On test text, the order of [{better}]({better}.md) and [{worse}]({worse}.md) is the reverse of the published "
+        "one. Each was trained with one seed."
+        for better, worse in reversals(recipes)
+        if name in (better, worse)
+    ]
     if measured:
         curves = f"results/{name}.json"
         parts.append(
             f"Measured with seed {measured.seed} after {measured.epochs} epochs, "
             f"{measured.wall_time_seconds / 60:.0f} minutes of training ({measured.words_per_second:,.0f} words per "
-            f"second) on {measured.device}, in {measured.precision}; {versions_line(measured.versions)}.\n"
+            f"second) in {measured.precision} on {origin(measured.model_dump())}.\n"
             f"Curves of the run: [{curves}]({curves})."
         )
+    parts += map(superseded_text, superseded(folder / "results" / f"{name}.json"))
     parts.append(code(measured.command if measured else f"python train/lm.py --recipe {name}"))
     if recipe.notes:
         parts += section(Section(title="Notes", text=recipe.notes))
     return page(Section(title=recipe.title, text=recipe.description), parts)
+
+
+def superseded_text(path: Path) -> str:
+    """What an earlier result of a recipe was, for its card."""
+    earlier = read_results(path) or {}
+    place = f"results/superseded/{path.name}"
+    return (
+        f"Superseded: test perplexity {earlier['test_perplexity']:.1f} (validation "
+        f"{earlier['validation_perplexity']:.1f}) with seed {earlier['seed']} after {earlier['epochs']} epochs on "
+        f"{origin(earlier)}: [{place}]({place})."
+    )
+
+
+def reversals(recipes: dict[str, Recipe]) -> list[tuple[str, str]]:
+    """Pairs of recipes of one published table, the first better on test text as published, the second as measured."""
+    both = {
+        name: (recipe.published.source, recipe.published.test_perplexity, recipe.measured.test_perplexity)
+        for name, recipe in recipes.items()
+        if recipe.published and recipe.measured
+    }
+    return [
+        (better, worse)
+        for (better, low), (worse, high) in permutations(both.items(), 2)
+        if low[0] == high[0] and low[1] < high[1] and low[2] > high[2]  # type: ignore[operator]  # both are measured
+    ]
+
+
+def reversals_text(recipes: dict[str, Recipe]) -> str:
+    """The pairs of `reversals` in one paragraph; empty if there is none."""
+    pairs = [
+        f"{recipes[better].title} ({perplexities(recipes[better], 'test_perplexity')[1]}) and "
+        f"{recipes[worse].title} ({perplexities(recipes[worse], 'test_perplexity')[1]})"
+        for better, worse in reversals(recipes)
+    ]
+    if not pairs:
+        return ""
+    return (
+        "Each model was trained with one seed. The measured order of these pairs is the reverse of the published one: "
+        f"{'; '.join(pairs)}."
+    )
 
 
 def recipe_table(recipes: dict[str, Recipe], folder: str = "") -> str:

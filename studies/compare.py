@@ -1,80 +1,65 @@
 """Compares runs: validation perplexity by epoch, the likeliest next words, the weights of joint models.
 
-python train/compare.py curves runs/A runs/B ... --output plot.png      validation perplexity by epoch
-python train/compare.py next-words runs/A runs/B                        likeliest words after phrases
-python train/compare.py weights runs/nnjm                               |W| of the first hidden layer
+Curves are drawn without Keras, which is imported where a model is loaded.
 """
 
-import argparse
-import json
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-import keras
 import numpy as np
 
-from keras_tying.commands.exit_codes import run_command
 from keras_tying.data import Vocabulary
 from keras_tying.files import write_atomically
-from keras_tying.models import LanguageModel
-from keras_tying.tasks import JointLanguageModelTask
-from keras_tying.training import Run
-from keras_tying.training.task import check_task
-from studies.joint_grid import position_weights
-from studies.joint_language_models import draw_position_weights, draw_weights
+from studies.commands.compare import PHRASES
 from studies.pages import table
 from studies.plots import COLOURS, panel, write_png
+from studies.results import labels, read_json
 
-PHRASES = [
-    "information international said it believes that the complaints filed in + federal",
-    "information international said it believes that the complaints filed in federal + court",
-    "oil company refineries ran flat out to prepare for a robust holiday driving season in july and + august",
-    "southmark said it plans to <unk> its <unk> to provide financial results as soon as its audit is + completed",
-    "merieux said the government 's minister of industry science and + technology",
-]
+if TYPE_CHECKING:
+    from keras_tying.models import LanguageModel
 
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    commands = parser.add_subparsers(required=True)
-    curves = commands.add_parser("curves", help="validation perplexity by epoch, as PNG")
-    curves.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="folder of a run, or its results (.json)")
-    curves.add_argument("--output", type=Path, default=Path("runs/validation.png"))
-    curves.add_argument("--top", type=float, default=160.0, help="upper end of the axis")
-    curves.set_defaults(command=draw_curves)
-    words = commands.add_parser("next-words", help="likeliest words after phrases, as a Markdown table")
-    words.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="folder of a finished run")
-    words.add_argument("--phrase", nargs="+", default=PHRASES, help="what models read + what followed")
-    words.add_argument("--words", type=int, default=10, help="words per cell")
-    words.add_argument("--output", type=Path, help="file for the table; default: it is only printed")
-    words.set_defaults(command=print_next_words)
-    weights = commands.add_parser("weights", help="|W| of a joint model's first hidden layer, as PNG in its run")
-    weights.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="finished run, or a folder of runs")
-    weights.set_defaults(command=draw_first_layers)
-    arguments = parser.parse_args()
-    return run_command(lambda: arguments.command(arguments))
+TOP = 160.0
+"""Upper end of the axis of perplexities where every run comes below it."""
 
 
-def draw_curves(arguments: argparse.Namespace) -> int:
-    histories = {run.stem: read_history(run) for run in arguments.runs}
-    arguments.output.parent.mkdir(parents=True, exist_ok=True)
-    print(draw_validation(histories, arguments.output, arguments.top))
+def draw_curves(paths: Sequence[Path], output: Path, top: float | None = None) -> int:
+    histories = {label: read_history(path) for label, path in zip(labels(paths), paths, strict=True)}
+    output.parent.mkdir(parents=True, exist_ok=True)
+    print(draw_validation(histories, output, top))
     return 0
 
 
-def print_next_words(arguments: argparse.Namespace) -> int:
-    runs = {folder.name: Run.open(folder) for folder in arguments.runs}
-    models = {name: (run.load_model(), Vocabulary.load(run.vocabulary)) for name, run in runs.items()}
-    text = next_words_table(models, arguments.phrase, arguments.words)
+def print_next_words(
+    paths: Sequence[Path], phrases: Sequence[str] | None = None, words: int = 10, output: Path | None = None
+) -> int:
+    from keras_tying.tasks import LanguageModelTask
+    from keras_tying.training import Run
+    from keras_tying.training.task import open_task
+
+    runs = {label: Run.open(path) for label, path in zip(labels(paths), paths, strict=True)}
+    tasks = {label: open_task(LanguageModelTask, run) for label, run in runs.items()}
+    models = {label: (run.load_model(), tasks[label].vocabulary) for label, run in runs.items()}
+    text = next_words_table(models, phrases or PHRASES, words)
     print(text)
-    if arguments.output:
-        write_atomically(arguments.output, (text + "\n").encode())
+    if output:
+        output.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(output, (text + "\n").encode())
     return 0
 
 
-def draw_first_layers(arguments: argparse.Namespace) -> int:
-    for run in (run for folder in arguments.runs for run in Run.find(folder)):
-        check_task(JointLanguageModelTask, run.settings().recipe, str(run.folder))
+def draw_first_layers(paths: Sequence[Path]) -> int:
+    from keras_tying.tasks import JointLanguageModelTask
+    from keras_tying.training import Run
+    from keras_tying.training.task import check_run
+    from studies.joint_grid import position_weights
+    from studies.joint_language_models import draw_position_weights, draw_weights
+
+    runs = [run for path in paths for run in Run.find(path)]
+    for run in runs:
+        check_run(JointLanguageModelTask, run)
+    for run in runs:
         model = run.load_model()
         print(draw_weights(model, run.folder / "weights.png"))
         print(draw_position_weights(position_weights(model), model.window, run.folder / "positions.png"))
@@ -88,26 +73,44 @@ def read_history(path: Path) -> list[dict[str, float]]:
         path: Folder of a run, finished or not, or the results of one (`.json`).
 
     Raises:
-        ValueError: If the run has not finished an epoch.
+        ValueError: If the run has not finished an epoch, or a file has another shape.
         FileNotFoundError: If there is no such run.
     """
-    if path.suffix == ".json":
-        return json.loads(path.read_text(encoding="utf-8"))["history"]
-    index = Run.open(path).checkpoints / "index.json"
-    entries = json.loads(index.read_text(encoding="utf-8")) if index.is_file() else []
-    history = entries[-1]["progress"]["history"] if entries else []
-    if not history:
+    if path.suffix == ".json" and not path.is_dir():
+        file, results = path, read_json(path)
+        history = results.get("history") if isinstance(results, dict) else None
+    else:
+        file = path / "checkpoints" / "index.json"
+        if not (path / "config.toml").is_file():
+            raise FileNotFoundError(f"{path} is not a run: there is no config.toml in it.")
+        history = _newest_history(read_json(file)) if file.is_file() else []
+    if history == []:
         raise ValueError(f"{path} has finished no epoch yet, so there is nothing to draw.")
+    if not isinstance(history, list) or not all(isinstance(logs, dict) for logs in history):
+        raise ValueError(f"{file} has no history of epochs: it is no file of a run.")
+    if not all(isinstance(logs.get("val_perplexity"), int | float) for logs in history):
+        raise ValueError(f"{file} has no validation perplexity (val_perplexity) of each epoch, so it has no curve.")
     return history
 
 
-def draw_validation(histories: Mapping[str, Sequence[Mapping[str, float]]], path: Path, top: float = 160.0) -> Path:
+def _newest_history(entries: Any) -> Any:
+    """The history in the list of a run's checkpoints; `None` if it has another shape."""
+    try:
+        return entries[-1]["progress"]["history"] if entries != [] else []
+    except (LookupError, TypeError):
+        return None
+
+
+def draw_validation(
+    histories: Mapping[str, Sequence[Mapping[str, float]]], path: Path, top: float | None = None
+) -> Path:
     """Draws validation perplexity by epoch, one line per run, as PNG; returns its path.
 
     Args:
         histories: Logs of each epoch, by the name of their run.
         path: The file.
-        top: Upper end of the axis; higher perplexities, those of the first epochs, are not shown.
+        top: Upper end of the axis; higher perplexities, those of the first epochs, are not shown. Runs that stay above
+            it are named on stderr. Default: 160, or more where a run stays above that.
 
     Reference:
         Inan, Khosravi and Socher, Tying Word Vectors and Word Classifiers, figure 2.
@@ -118,13 +121,16 @@ def draw_validation(histories: Mapping[str, Sequence[Mapping[str, float]]], path
         colour = COLOURS[i % len(COLOURS)]
         axes.plot(range(1, len(curve) + 1), curve, color=colour, label=f"{name}: {min(curve):.1f}")
     lowest = min(map(min, curves.values()))
+    top = max(TOP, 1.1 * max(map(min, curves.values()))) if top is None else top
+    if above := [f"{name} ({min(curve):.1f})" for name, curve in curves.items() if min(curve) > top]:
+        print(f"not in the plot, because they stay above {top:g}: {', '.join(above)}", file=sys.stderr)
     if lowest < top:
         axes.set_ylim(0.97 * lowest, top)
     axes.legend(fontsize=9, title="lowest", title_fontsize=9)
-    return write_png(figure, path)
+    return write_png(figure, path, data=[curves, top])
 
 
-def next_words(model: LanguageModel, vocabulary: Vocabulary, phrase: str, k: int = 10) -> list[tuple[str, float]]:
+def next_words(model: "LanguageModel", vocabulary: Vocabulary, phrase: str, k: int = 10) -> list[tuple[str, float]]:
     """The likeliest words after a phrase that begins a sentence, and their probabilities.
 
     Args:
@@ -136,6 +142,8 @@ def next_words(model: LanguageModel, vocabulary: Vocabulary, phrase: str, k: int
     Raises:
         ValueError: If model and vocabulary differ in size.
     """
+    import keras
+
     if model.vocabulary_size != len(vocabulary):
         raise ValueError(f"The model has {model.vocabulary_size} words. Received: a vocabulary of {len(vocabulary)}.")
     ids = np.concatenate([[vocabulary.end_id], vocabulary.encode(phrase.split())])[None].astype(np.int32)
@@ -146,7 +154,7 @@ def next_words(model: LanguageModel, vocabulary: Vocabulary, phrase: str, k: int
 
 
 def next_words_table(
-    models: Mapping[str, tuple[LanguageModel, Vocabulary]], phrases: Sequence[str], k: int = 10
+    models: Mapping[str, tuple["LanguageModel", Vocabulary]], phrases: Sequence[str], k: int = 10
 ) -> str:
     """A Markdown table of next words, one row per phrase and one column per model.
 

@@ -15,6 +15,7 @@ from keras_tying.data import Vocabulary, load_word_vectors, without_special_word
 from keras_tying.data.similarity import SimilaritySet
 from keras_tying.metrics import nearest_neighbours, pair_correlations, word_similarity
 from keras_tying.training import Run
+from studies.results import labels, read_results
 
 
 @dataclass(frozen=True)
@@ -23,7 +24,7 @@ class Embedding:
 
     Attributes:
         label: Its name in tables and plots: its role, with its source if another embedding has the same role.
-        source: The run's or the file's name.
+        source: The end of the path of its run or file that no other has.
         words: Its words, without `<unk>` and `<eos>`.
         matrix: `float32 [V, H]`.
         updates: Number of training pairs that updated each word, `[V]`; `None` if not counted.
@@ -52,7 +53,7 @@ def read_embeddings(paths: Sequence[Path]) -> list[Embedding]:
         FileNotFoundError: If a path does not exist, or a run is not finished.
         ValueError: If a file is not in word2vec's format, or vocabulary and model differ in size.
     """
-    found = [embedding for path in paths for embedding in _read(path)]
+    found = [each for path, source in zip(paths, labels(paths), strict=True) for each in _read(path, source)]
     roles = Counter(embedding.label for embedding in found)
     return [
         replace(embedding, label=f"{embedding.source} {embedding.label}") if roles[embedding.label] > 1 else embedding
@@ -60,13 +61,23 @@ def read_embeddings(paths: Sequence[Path]) -> list[Embedding]:
     ]
 
 
-def _read(path: Path) -> list[Embedding]:
+def trainings(paths: Sequence[Path]) -> list[dict[str, Any]]:
+    """Seed, time, device, commit and versions of the training of each run; files have none."""
+    kept = ("seed", "epochs", "wall_time_seconds", "device", "precision", "commit", "versions")
+    described = zip(paths, labels(paths), strict=True)
+    runs = {label: read_results(Run.open(path).results) or {} for path, label in described if path.is_dir()}
+    return [{"run": label, **{key: results.get(key) for key in kept}} for label, results in runs.items()]
+
+
+def _read(path: Path, source: str) -> list[Embedding]:
     if not path.is_dir():
-        return [Embedding(path.stem, path.name, *load_word_vectors(path))]
+        return [Embedding(source.removesuffix(path.suffix), source, *load_word_vectors(path))]
     run = Run.open(path)
     model = run.load_model()
     if not hasattr(model, "embedding_matrices"):
-        raise ValueError(f"Expected a model with input and output embeddings. Received: {type(model).__name__}")
+        raise ValueError(
+            f"Expected {path} to have a model with input and output embeddings. Received: {type(model).__name__}"
+        )
     vocabulary = Vocabulary.load(run.vocabulary)
     updates, embeddings = _updates(model), []
     for role, variable in model.embedding_matrices().items():
@@ -76,7 +87,7 @@ def _read(path: Path) -> list[Embedding]:
                 f"{path} has {len(matrix)} words in its model. Received: a vocabulary of {len(vocabulary)}."
             )
         counted = without_special_words(vocabulary, updates[role])[1] if role in updates else None
-        embeddings.append(Embedding(role, path.name, *without_special_words(vocabulary, matrix), counted))
+        embeddings.append(Embedding(role, source, *without_special_words(vocabulary, matrix), counted))
     return embeddings
 
 

@@ -1,9 +1,4 @@
-"""The study of embeddings: its tables, plots and page, and the command that makes them.
-
-python train/embeddings.py runs/word2vec runs/word2vec_tied          trained runs of one text
-python train/embeddings.py runs/ptb_small_untied runs/ptb_small_tied --data-dir DIR
-python train/embeddings.py vectors.bin                               a file in word2vec's format
-"""
+"""The study of embeddings: its tables, plots and page, and the work of `train/embeddings.py`."""
 
 import argparse
 import statistics
@@ -14,19 +9,24 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from keras_tying.commands.exit_codes import run_command
 from keras_tying.data.similarity import SimilaritySet, load_similarity_sets, read_similarity_set
 from keras_tying.files import write_atomically
 from keras_tying.metrics import nearest_neighbours, unit_rows, word_similarity
 from keras_tying.tables import load_table
 from keras_tying.training import environment
+from keras_tying.training.progress import NOT_RECORDED
 from keras_tying.zoo.recipes import recipe_folder
-from studies.embedding_metrics import Embedding, measure_embeddings, read_embeddings, updates_by_frequency
-from studies.pages import MISSING, Section, number, page, plot, provenance, section, table
+from studies.embedding_metrics import (
+    Embedding,
+    measure_embeddings,
+    read_embeddings,
+    trainings,
+    updates_by_frequency,
+)
+from studies.pages import MISSING, Section, number, origin, page, plot, provenance, section, table
 from studies.plots import COLOURS, panel, panels, write_png
-from studies.results import read_results, recorded_command, write_results
+from studies.results import read_results, write_results
 
-QUERIES = ["company", "man", "money", "said", "good", "city"]
 PLOTS = {
     "similarity": "Cosines against human scores",
     "map": "Neighbourhoods",
@@ -58,6 +58,7 @@ def embeddings_page(folder: Path) -> str:
             continue
         plots = (plot(path.with_name(f"{name}_{each}.png"), caption) for each, caption in PLOTS.items())
         parts += section(study, *metric_tables(results, study.published), *plots, *provenance(path, results))
+        parts += map(training_text, results.get("trainings", [{}]))
     return page(content, parts)
 
 
@@ -79,6 +80,16 @@ def metric_tables(results: dict[str, Any], published: dict[str, Any] | None = No
         rows = [[pair, correlation(rho, theirs.get(pair))] for pair, rho in pairs["spearman"].items()]
         tables.append(table([f"over all pairs of {pairs['words']:,} words", "Spearman"], "|---|--:|", rows))
     return tables
+
+
+def training_text(training: dict[str, Any]) -> str:
+    """Seed, time and origin of the training of a run, for the page; results of earlier versions do not have them."""
+    if training.get("seed") is None:
+        return f"Training of {training.get('run', 'the runs')}: {NOT_RECORDED}."
+    return (
+        f"Training of {training['run']}: seed {training['seed']}, {training['epochs']} epochs, "
+        f"{training['wall_time_seconds'] / 60:.0f} minutes on {origin(training)}."
+    )
 
 
 def correlation(value: float | None, published: float | None = None) -> str:
@@ -163,19 +174,6 @@ def update_plot(embeddings: Sequence[Embedding]) -> Figure:
     return figure
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="folder of a run, or word2vec file")
-    parser.add_argument("--set", nargs="+", type=Path, help="own similarity sets: two words and a score per line")
-    parser.add_argument("--words", nargs="+", default=QUERIES, help="words whose neighbours are shown")
-    parser.add_argument("--most-frequent", type=int, help="number of words whose pairs are correlated; default: all")
-    parser.add_argument("--output", type=Path, help="folder of the files; default: embeddings in the first RUN")
-    parser.add_argument("--record", metavar="NAME", help="write the results into the zoo, as a study of its page")
-    parser.add_argument("--data-dir", type=Path, help="folder with the similarity sets, instead of a download")
-    arguments = parser.parse_args()
-    return run_command(lambda: measure(arguments, recorded_command(parser, arguments, "runs")))
-
-
 def measure(arguments: argparse.Namespace, command: str) -> int:
     sets = [read_similarity_set(path) for path in arguments.set or ()] or load_similarity_sets(arguments.data_dir)
     embeddings = read_embeddings(arguments.runs)
@@ -183,12 +181,13 @@ def measure(arguments: argparse.Namespace, command: str) -> int:
     first = arguments.runs[0]
     folder = arguments.output or (first if first.is_dir() else first.parent) / "embeddings"
     start = recipe_folder() / "results" / arguments.record if arguments.record else folder / "embeddings"
-    written = [start.with_suffix(".json")]
-    write_results(written[0], {**results, **environment(), "command": command})
+    written = [start.with_name(f"{start.name}.json")]
+    results |= {**environment(), "trainings": trainings(arguments.runs), "command": command}
+    write_results(written[0], results, keep_earlier=bool(arguments.record))
     written += draw_embeddings(start, embeddings, sets, arguments.words)
     tables = "\n\n".join(metric_tables(results))
     if not arguments.record:
-        written.append(start.with_suffix(".md"))
+        written.append(start.with_name(f"{start.name}.md"))
         write_atomically(written[-1], (tables + "\n").encode())
     print(tables)
     for label, words in results["neighbours"].items():

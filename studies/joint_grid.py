@@ -10,10 +10,11 @@ import numpy as np
 from pydantic import Field
 
 from keras_tying.data import JointSamples, Vocabulary
+from keras_tying.files import replacing
 from keras_tying.tables import Table, load_table
 from keras_tying.tasks import JointLanguageModelTask
 from keras_tying.tasks.joint_language_model import align_files, bitexts, learn_vocabularies
-from keras_tying.training import Run, RunSettings, environment, fit
+from keras_tying.training import Run, RunSettings, environment, fit, trained_in
 from keras_tying.training.runs import training_record
 from keras_tying.zoo.recipes import AlignedData, JointLanguageModelRecipe, Model, SampleOptimisation, recipe_folder
 from studies.pages import Section
@@ -21,6 +22,10 @@ from studies.results import read_results, write_results
 
 SPLITS = {"train": "train", "valid": "validation", "test": "test"}
 """Splits in the results of a grid, and in the names of metrics."""
+
+
+OF_A_TRAINING = ("epochs", "samples_per_second", "wall_time_seconds", "device", "commit", "versions")
+"""What the results of a grid keep of the record of each training; the seed is its key there."""
 
 
 class Cell(Table):
@@ -175,7 +180,9 @@ def train_grid(
     settings = {"data": grid.data.model_dump(), "optimisation": grid.optimisation.model_dump()}
     recorded = read_results(path) or {"cells": {}, **settings}
     if any(settings[part].get(name) != value for part in settings for name, value in recorded[part].items()):
-        raise ValueError(f"{path} has results of other settings than the study's. Expected: {settings}. Remove it.")
+        raise ValueError(
+            f"{path} has results of other settings than the study's. Expected: {settings}. Move it elsewhere."
+        )
     cells = recorded["cells"]
     done = {(cell_name, int(seed)) for cell_name, cell in cells.items() for seed in cell["runs"]}
     todo = [(cell_name, cell, seed) for cell_name, cell, seed in todo if (cell_name, seed) not in done]
@@ -189,7 +196,7 @@ def train_grid(
         "command": f"python train/nnjm_grid.py {name} --data-dir DIR",
         **settings,
         "samples": {split: len(each) for split, each in samples.items()},
-        **environment(),
+        **trained_in([*([recorded] if cells else []), environment()]),
         "cells": cells,
     }
     for cell_name, cell, seed in todo:
@@ -247,12 +254,13 @@ def _train(task: JointLanguageModelTask, model: keras.Model, path: Path) -> dict
     run = Run.open(folder) if folder.exists() else Run.create(folder, task.settings, lambda _: None)
     progress = fit(task, model, run)
     results = {**task.measure(model, progress), **training_record(task.settings, progress, task.unit, task.epoch_size)}
-    model.save(path)
+    with replacing(path) as new:
+        model.save(new)
     shutil.rmtree(folder)
     return {
         **{split: results[f"{name}_perplexity"] for split, name in SPLITS.items()},
         "parameters": model.count_params(),
-        **{name: results[name] for name in ("epochs", "samples_per_second")},
+        **{name: results[name] for name in OF_A_TRAINING},
         "valid_by_epoch": [metrics["val_perplexity"] for metrics in progress.history],
         "position_weights": position_weights(model),
     }

@@ -1,10 +1,6 @@
 """The study of joint language models: trains the cells without results, draws the plots; its page.
 
-python train/nnjm_grid.py zh-en multi30k sweeps --data-dir DIR
-python train/nnjm_grid.py                                         only the plots
-
-The study is zoo/studies/nnjm.toml, which names the files in DIR; its results are in zoo/results, and `make zoo` makes
-its page, zoo/nnjm.md. After Ctrl-C the same command resumes training.
+The study is zoo/studies/nnjm.toml, which names the files of its texts; its results are in zoo/results.
 """
 
 import argparse
@@ -15,7 +11,6 @@ from typing import Any
 import keras
 import numpy as np
 
-from keras_tying.commands.exit_codes import run_command
 from keras_tying.zoo.recipes import recipe_folder
 from studies.joint_grid import (
     Grid,
@@ -36,28 +31,14 @@ Results = dict[str, dict[str, Any] | None]
 """Recorded results of each grid."""
 
 
-def main() -> int:
+def train_and_draw(arguments: argparse.Namespace) -> int:
+    """The work of `train/nnjm_grid.py`."""
     study = load_study()
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("grids", nargs="*", metavar="GRID", help=f"some of {', '.join(study.grids)}")
-    parser.add_argument("--data-dir", type=Path, metavar="DIR", help="folder with the texts")
-    parser.add_argument("--runs", type=Path, default=Path("runs/nnjm_grid"), help="folder of the cells' runs")
-    parser.add_argument("--seeds", type=int, help="maximum number of seeds per cell")
-    parser.add_argument("--main-only", action="store_true", help="skip the variants")
-    arguments = parser.parse_args()
-    if unknown := set(arguments.grids) - set(study.grids):
-        parser.error(f"unknown grids {sorted(unknown)}; known are {list(study.grids)}")
-    if arguments.grids and arguments.data_dir is None:
-        parser.error("training needs --data-dir")
-
-    def train_and_draw() -> int:
-        for grid in arguments.grids:
-            todo = study.todo(grid, arguments.seeds, arguments.main_only)
-            train_grid(study, grid, todo, arguments.data_dir, arguments.runs)
-        print(*draw_plots(arguments.runs), sep="\n")
-        return 0
-
-    return run_command(train_and_draw)
+    for grid in arguments.grids:
+        todo = study.todo(grid, arguments.seeds, arguments.main_only)
+        train_grid(study, grid, todo, arguments.data_dir, arguments.runs)
+    print(*draw_plots(arguments.runs), sep="\n")
+    return 0
 
 
 def joint_page(folder: Path) -> str:
@@ -146,12 +127,9 @@ def is_lower(low: list[float], high: list[float]) -> str:
     """
     if not low or not high:
         return NOT_MEASURED
-    change = statistics.mean(low) / statistics.mean(high) - 1
-    if min(len(low), len(high)) == 1:
-        return f"{'yes' if change < 0 else 'no'}, one seed, {change:+.1%}"
-    if max(low) < min(high):
-        return f"yes, {change:+.1%}"
-    return f"no, {change:+.1%}" if min(low) > max(high) else f"within the seeds, {change:+.1%}"
+    answer = "yes" if max(low) < min(high) else "no" if min(low) > max(high) else "within the seeds"
+    single = ", one seed" if min(len(low), len(high)) == 1 else ""
+    return f"{answer}{single}, {statistics.mean(low) / statistics.mean(high) - 1:+.1%}"
 
 
 def draw_plots(runs: Path, folder: Path | None = None) -> list[Path]:
@@ -209,7 +187,7 @@ def draw_curves(curves: dict[str, list[tuple[float, float]]], path: Path) -> Pat
     for axes in all_axes[len(curves) :]:
         axes.remove()
     figure.supylabel("validation perplexity")
-    return write_png(figure, path)
+    return write_png(figure, path, data=curves)
 
 
 def draw_weights(model, path: Path) -> Path:
@@ -244,7 +222,7 @@ def draw_position_weights(means: list[float], window: int, path: Path) -> Path:
     axes.bar(positions[window:], means[window:], color=COLOURS[1], label="target history")
     axes.set_xticks(positions, position_names(len(means), window), fontsize=8)
     axes.legend()
-    return write_png(figure, path)
+    return write_png(figure, path, data=[means, window])
 
 
 def position_names(words: int, window: int) -> list[str]:

@@ -1,10 +1,11 @@
 """Parts of Markdown pages: titles, tables, plots, and where results come from."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from keras_tying.tables import Table
+from keras_tying.training.progress import NOT_RECORDED
 
 NOT_MEASURED = "not measured"
 MISSING = f"{NOT_MEASURED.capitalize()}."
@@ -76,9 +77,10 @@ def between_marks(text: str, name: str, content: str, command: str = "make zoo")
     return "\n".join([before + start, content, end + after])
 
 
-def versions_line(versions: dict[str, str]) -> str:
-    """Packages and their versions, separated by commas."""
-    return ", ".join(f"{package} {version}" for package, version in versions.items())
+def origin(results: Mapping[str, Any]) -> str:
+    """Device, versions and commit of results; results of earlier versions of this project have no commit."""
+    packages = ", ".join(f"{package} {version}" for package, version in results["versions"].items())
+    return f"{results['device']}; {packages}; commit {results.get('commit') or NOT_RECORDED}"
 
 
 def code(command: str) -> str:
@@ -92,9 +94,6 @@ def plot(path: Path, caption: str) -> str:
 
 
 def provenance(path: Path, results: dict[str, Any]) -> list[str]:
-    """Device, versions, file and command of recorded results, for a page in the folder above them."""
+    """Device, versions, commit, file and command of recorded results, for a page in the folder above them."""
     place = f"{path.parent.name}/{path.name}"
-    return [
-        f"Measured on {results['device']}; {versions_line(results['versions'])}. All metrics: [{place}]({place}).",
-        code(results["command"]),
-    ]
+    return [f"Measured on {origin(results)}. All metrics: [{place}]({place}).", code(results["command"])]

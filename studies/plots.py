@@ -1,7 +1,10 @@
 """Colours and files of the studies' plots."""
 
+import hashlib
+import json
 from io import BytesIO
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -35,9 +38,18 @@ def panel(xlabel: str, ylabel: str, size: tuple[float, float] = (6, 4.4)) -> tup
     return figure, axes
 
 
-def write_png(figure: Figure, path: Path, dpi: int = 80) -> Path:
-    """Writes a figure atomically as PNG; returns its path."""
+def write_png(figure: Figure, path: Path, dpi: int = 80, data: Any = None) -> Path:
+    """Writes a figure atomically as PNG; returns its path.
+
+    Args:
+        figure: The figure.
+        path: The file.
+        dpi: Its resolution.
+        data: What the figure shows, if it is drawn from recorded results. The file names the SHA-256 of this as JSON,
+            so that a test can tell a plot that is older than its results.
+    """
     content = BytesIO()
-    figure.savefig(content, format="png", dpi=dpi)
+    drawn = {} if data is None else {"Data": hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()}
+    figure.savefig(content, format="png", dpi=dpi, metadata=drawn)
     write_atomically(path, content.getvalue())
     return path

@@ -1,5 +1,6 @@
 """Distance between the spaces of the output and the input embedding under the augmented loss: the experiment."""
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +12,7 @@ from keras_tying.data import windows
 from keras_tying.losses import AugmentedLoss
 from keras_tying.metrics import subspace_distance
 from keras_tying.tasks.language_model import WindowBatches
-from keras_tying.training import Progress
+from keras_tying.training import Progress, environment
 from keras_tying.training.callbacks import ResetState, StopOnNaN
 from keras_tying.zoo import recurrent_language_model
 from studies.muon import GramMuon
@@ -93,7 +94,8 @@ def measure_distance(ids: np.ndarray, beta: float, tau: float, seed: int, settin
         settings: Model and training.
 
     Returns:
-        `beta`, `tau`, `seed`, `types` (size of the vocabulary), `distance`, and the last epoch's `perplexity`.
+        `beta`, `tau`, `seed`, `types` (size of the vocabulary), `distance`, the last epoch's `perplexity`, and time,
+        device, commit and versions of the training.
 
     Reference:
         Inan, Khosravi and Socher, Tying Word Vectors and Word Classifiers, section 6.2.
@@ -113,9 +115,10 @@ def measure_distance(ids: np.ndarray, beta: float, tau: float, seed: int, settin
     model.embedding.embeddings.assign(unit_length(model.embedding.embeddings))
     cut = windows(text, settings.batch_size, settings.steps)
     model.carry_state(settings.batch_size)
-    loss = AugmentedLoss.proportional(beta, tau, types, scale="mean")
+    loss = AugmentedLoss.proportional(beta, tau, types, reduction="mean")
     optimizer = make_optimizer(settings, settings.epochs * cut.batches)
     model.compile(optimizer, loss, steps_per_execution=cut.batches)
+    start = time.monotonic()
     history = model.fit(
         **WindowBatches(cut).feed(model),
         epochs=settings.epochs,
@@ -123,9 +126,14 @@ def measure_distance(ids: np.ndarray, beta: float, tau: float, seed: int, settin
         callbacks=[ResetState(Progress()), StopOnNaN()],
         verbose=0,
     )
+    seconds, place = time.monotonic() - start, environment()
     matrices = map(keras.ops.convert_to_numpy, model.embedding_matrices().values())
     distance, perplexity = subspace_distance(*matrices), history.history["perplexity"][-1]
-    return {"beta": beta, "tau": tau, "seed": seed, "types": types, "distance": distance, "perplexity": perplexity}
+    return {
+        **{"beta": beta, "tau": tau, "seed": seed, "types": types, "distance": distance, "perplexity": perplexity},
+        "wall_time_seconds": round(seconds, 1),
+        **{name: place[name] for name in ("device", "commit", "versions")},
+    }
 
 
 def draw_piece(ids: np.ndarray, words: int, seed: int) -> np.ndarray:

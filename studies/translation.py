@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from keras_tying.zoo.recipes import list_recipes, load_recipe
-from studies.pages import DASH, NOT_MEASURED, between_marks, number, table
+from studies.pages import DASH, MISSING, NOT_MEASURED, between_marks, number, table
 from studies.results import read_results
 
 TYINGS = ("none", "decoder", "three_way")
@@ -18,7 +18,37 @@ PUBLISHED_OVERLAPS = {  # Press and Wolf, table 1
 
 def with_results(page: str, folder: Path) -> str:
     """The page of a folder of translation recipes with the tables of its results."""
-    return between_marks(between_marks(page, "results", score_table(folder)), "subwords", overlap_table(folder))
+    page = between_marks(page, "results", score_table(folder))
+    page = between_marks(page, "schedules", schedule_table(folder))
+    return between_marks(page, "subwords", overlap_table(folder))
+
+
+def with_bleu(readme: str, folder: Path) -> str:
+    """The repository's README with the BLEU of the translators of Multi30k."""
+    return between_marks(readme, "BLEU", schedule_table(folder))
+
+
+def schedule_table(folder: Path) -> str:
+    """Test BLEU by tying, of the English-German recipes of Multi30k and of their earlier settings, and the orders."""
+    files = {"untied": "untied", "decoder tied": "decoder", "three-way tied": "three_way"}
+    columns: list[dict[str, dict[str, Any]]] = []  # of the recipes, and of the earlier settings
+    for ending in ("", "_25_epochs"):
+        paths = {name: folder / "results" / f"multi30k_en_de_{file}{ending}.json" for name, file in files.items()}
+        columns.append({name: read_results(path) or {} for name, path in paths.items()})
+    if not all(results for column in columns for results in column.values()):
+        return MISSING
+    rows = [
+        [name, f"{columns[0][name]['parameters']:,}", *(f"{column[name]['test_bleu']:.1f}" for column in columns)]
+        for name in files
+    ]
+    epochs = [f"{next(iter(column.values()))['epochs']} epochs" for column in columns]
+    orders = [sorted(files, key={name: -column[name]["test_bleu"] for name in files}.__getitem__) for column in columns]
+    best_first = "; ".join(f"{', '.join(order)} ({count})" for order, count in zip(orders, epochs, strict=True))
+    titles = ["Multi30k, English to German", "parameters", *(f"test BLEU, {count}" for count in epochs)]
+    return (
+        table(titles, "|---|" + "--:|" * 3, rows)
+        + f"\n\nBest first: {best_first}. Each model was trained with one seed."
+    )
 
 
 def score_table(folder: Path) -> str:

@@ -17,7 +17,7 @@ ROWS = re.findall(r"^\| `(\w+)(?:/|\.py)` \|[^|]*\|([^|]*)\|$", PAGE, re.MULTILI
 TABLE = {room: set(re.findall(r"`(\w+)`", allowed)) for room, allowed in ROWS}
 """Rooms that each room may import, as the page's table says. Every room may import the tools."""
 
-TOOLS = {"extras", "files", "ids", "tables", "version"}
+TOOLS = {"checks", "extras", "files", "ids", "tables", "version"}
 OPTIONAL = ["array_record", "babel", "eflomal", "matplotlib", "pooch", "sacrebleu", "scipy", "sentencepiece"]
 
 
@@ -71,8 +71,12 @@ def modules_after(code):
     return set(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.split())
 
 
-def test_import_is_light():
-    added = modules_after("import keras_tying") - modules_after("import keras, tensorflow")
+def test_commands_start_without_keras():
+    assert not {"keras", "numpy", "keras_tying.layers"} & modules_after("import keras_tying_cli")
+
+
+def test_import_of_a_room_is_light():
+    added = modules_after("import keras_tying.layers") - modules_after("import keras, tensorflow")
     heavy = {name for name in added if name.split(".")[0] in (*OPTIONAL, "tensorflow_text", "tensorboard")}
     assert not heavy
 

@@ -53,11 +53,24 @@ numbers = [logs[name] for logs in history for name in ("perplexity", "val_perple
 
 model = kt.zoo.dl4mt_small(50, 50, "three_way", embedding_size=8, units=8, dropout=0.0)
 model.set_weights([rng.uniform(-0.3, 0.3, w.shape) for w in model.get_weights()])
-model.compile(kt.optimizers.ClippedSGD(0.1), kt.losses.SequenceCrossEntropy("mean"))
+model.compile(kt.optimizers.ClippedSGD(0.1), kt.losses.SequenceCrossEntropy(reduction="mean_with_sample_weight"))
 inputs = {"source": ids[:400].reshape(40, 10) % 50, "target": ids[400:600].reshape(40, 5) % 50}
 fitted = model.fit(inputs, ids[401:601].reshape(40, 5) % 50, batch_size=20, epochs=2, shuffle=False, verbose=0)
 found = model.translate(inputs["source"][:3], 1, beam_size=2, maximum_length=4)
 numbers += [*fitted.history["loss"], *found.scores[:, 0]]
+
+embedding = kt.layers.TiedEmbedding(20, 8, mask_zero=True)
+small = keras.Sequential([keras.Input((None,), dtype="int32"), embedding, kt.layers.TiedDense(embedding)])
+assert keras.models.clone_model(small).count_params() == small.count_params() == 180
+model = kt.models.LanguageModel(kt.layers.TiedEmbedding(20, 8, mask_zero=True), [keras.layers.Dense(8)])
+model.set_weights([rng.uniform(-0.3, 0.3, w.shape) for w in model.get_weights()])
+model.quantize("int8")
+model.embedding.enable_lora(2)
+model.embedding.lora_embeddings_a.assign(rng.normal(size=(20, 2)))
+model.embedding.lora_embeddings_b.assign(rng.normal(size=(2, 8)))
+model.compile(keras.optimizers.SGD(0.1))
+padded = np.array([[3, 4, 0], [5, 0, 0]])
+numbers += [model.train_on_batch(padded, padded, return_dict=True)["loss"] for _ in range(2)]
 print(json.dumps([float(number) for number in numbers]))
 """
 

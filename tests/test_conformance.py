@@ -1,6 +1,7 @@
 """One set of checks for every public layer, every model class and every builder of the zoo."""
 
 import inspect
+from importlib import import_module
 
 import keras
 import numpy as np
@@ -40,19 +41,25 @@ class Decoder(keras.layers.Layer):
 
 
 LAYERS = {
-    "AdditiveAttention": (lambda: kt.layers.AdditiveAttention(4), STATE, SEQUENCE),
+    "AnnotationAttention": (lambda: kt.layers.AnnotationAttention(4), STATE, SEQUENCE),
     "CarriedState": (lambda: kt.layers.CarriedState([H]), SEQUENCE),
     "ConditionalGRU": (lambda: Decoder(kt.layers.ConditionalGRU(H)), SEQUENCE, SEQUENCE, STATE),
     "Dropout": (lambda: kt.layers.Dropout(0.2), SEQUENCE),
-    "GRU": (lambda: kt.layers.GRU(H), SEQUENCE),
+    "OneBiasGRU": (lambda: kt.layers.OneBiasGRU(H), SEQUENCE),
     "LSTM": (lambda: kt.layers.LSTM(H, return_sequences=True), SEQUENCE),
     "LSTM, last output": (lambda: kt.layers.LSTM(H, dropout=0.1), SEQUENCE),
     "RecurrentHighway": (
-        lambda: kt.layers.RecurrentHighway(H, 2, recurrent_dropout=0.1, return_sequences=True),
+        lambda: kt.layers.RecurrentHighway(H, depth=2, recurrent_dropout=0.1, return_sequences=True),
         SEQUENCE,
     ),
-    "SectionMeans": (lambda: kt.layers.SectionMeans(2), FIXED_SEQUENCE, FIXED_IDS, LENGTHS),
+    "SectionMeans": (lambda: kt.layers.SectionMeans(sections=2), FIXED_SEQUENCE, FIXED_IDS, LENGTHS),
     "TiedDense": (lambda: kt.layers.TiedDense(kt.layers.TiedEmbedding(V, H)), SEQUENCE),
+    "TiedDense, scores in float32": (
+        lambda: kt.layers.TiedDense(kt.layers.TiedEmbedding(V, H, reverse_dtype="float32")),
+        SEQUENCE,
+    ),
+    "LSTM, states": (lambda: kt.layers.LSTM(H, return_state=True, return_sequences=True), SEQUENCE),
+    "RecurrentHighway, state": (lambda: kt.layers.RecurrentHighway(H, depth=2, return_state=True), SEQUENCE),
     "TiedEmbedding": (lambda: kt.layers.TiedEmbedding(V, H), IDS),
     "TiedEmbedding, untied": (lambda: kt.layers.TiedEmbedding(V, H, tie_weights=False), IDS),
     "WordDropout": (lambda: kt.layers.WordDropout(V, 0.2), SEQUENCE, IDS),
@@ -62,7 +69,7 @@ LAYERS = {
 WITHOUT_WEIGHTS = {"CarriedState", "Dropout", "SectionMeans", "WordDropout"}
 
 NO_CALL = "CarriedState has no call: a model reads and updates its variables, which are not saved"
-CANNOT = {(check, "CarriedState"): NO_CALL for check in ("save", "export", "mixed precision")}
+CANNOT = {(check, "CarriedState"): NO_CALL for check in ("save", "export", "mixed precision", "specification")}
 """Checks that fail today, by check and case, with reasons. A test fails if such a check passes (strict xfail)."""
 
 SIZES = {
@@ -136,6 +143,9 @@ BATCHES = {
 """By model class: inputs and targets of a batch."""
 
 
+ONE_OF_EACH_CLASS = ("dl4mt", "nnjm_global", "ptb_small", "skip_gram")
+
+
 def batch_of(model):
     return BATCHES[type(model).__name__](model)
 
@@ -180,11 +190,48 @@ def check_loaded_model_predicts_the_same(model, inputs, tmp_path):
     assert len(again.variables) == len(model.variables)
 
 
-def check_exported_model_predicts_the_same(model, inputs, tmp_path):
-    signature = keras.tree.map_structure(lambda x: keras.InputSpec(shape=(None, *x.shape[1:]), dtype=x.dtype), inputs)
-    model.export(tmp_path / "exported", input_signature=[signature], verbose=False)
+def check_exported_model_predicts_the_same(model, inputs, tmp_path, *more_inputs):
+    model.export(tmp_path / "exported", verbose=False)
     exported = tf.saved_model.load(tmp_path / "exported")
-    np.testing.assert_allclose(exported.serve(inputs), model.predict(inputs, verbose=0), atol=1e-5)
+    for each in (inputs, *more_inputs):
+        np.testing.assert_allclose(exported.serve(each), model.predict(each, verbose=0), atol=1e-5)
+
+
+PLACES = ("layers", "losses", "metrics", "models", "optimizers", "regularizers", "training.callbacks")
+EXTENDING = {
+    f"{place}.{name}": kind
+    for place in PLACES
+    for name, kind in vars(import_module(f"keras_tying.{place}")).items()
+    if inspect.isclass(kind)
+    and kind.__module__.startswith("keras_tying.")
+    and any(base.__module__.startswith("keras.") for base in kind.__mro__)
+}
+"""The public classes that extend a class of Keras."""
+
+ABSTRACT = (
+    *(keras.layers.Layer, keras.Model, keras.losses.Loss, keras.metrics.Metric, keras.callbacks.Callback),
+    keras.regularizers.Regularizer,
+)
+
+
+@pytest.mark.parametrize("name", EXTENDING)
+def test_arguments_beyond_those_of_keras_are_keyword_only(name):
+    """A concrete class takes its parent's arguments in their order, others what they need; the rest by keyword."""
+    parent = next(base for base in EXTENDING[name].__mro__ if base.__module__.startswith("keras."))
+    ours, theirs = (inspect.signature(kind).parameters.values() for kind in (EXTENDING[name], parent))
+    positional = [each for each in ours if each.kind is each.POSITIONAL_OR_KEYWORD]
+    if parent in ABSTRACT:
+        assert all(each.default is each.empty for each in positional)
+    else:
+        names = [each.name for each in theirs if each.kind is each.POSITIONAL_OR_KEYWORD]
+        assert [each.name for each in positional] == names[: len(positional)]
+
+
+@pytest.mark.parametrize("name", EXTENDING)
+def test_a_name_of_keras_is_a_class_that_extends_it(name):
+    place, _, simple = name.partition(".")
+    theirs = getattr(getattr(keras, place, None), simple, None)
+    assert theirs is None or issubclass(EXTENDING[name], theirs)
 
 
 @pytest.mark.parametrize("name", kt.layers.__all__)
@@ -198,7 +245,8 @@ def test_every_model_class_has_a_batch_or_a_reason(name):
 
 
 def test_every_model_class_has_a_builder():
-    assert {type(build(name)).__name__ for name in BUILDERS} == set(BATCHES)
+    for names in (BUILDERS, ONE_OF_EACH_CLASS):
+        assert {type(build(name)).__name__ for name in names} == set(BATCHES)
 
 
 def test_every_exception_has_a_case():
@@ -233,9 +281,41 @@ def test_layer_computes_in_mixed_precision(name, policy):
         gradients = tape.gradient(loss, [v.value for v in layer.trainable_variables])
     finally:
         keras.config.set_dtype_policy("float32")
-    assert keras.backend.standardize_dtype(outputs.dtype) == policy.removeprefix("mixed_")
+    half = policy.removeprefix("mixed_")
+    assert keras.backend.standardize_dtype(outputs.dtype) == ("float32" if "float32" in name else half)
     assert all(v.dtype == "float32" for v in layer.trainable_variables)
     assert any(g is not None for g in gradients) == (name not in WITHOUT_WEIGHTS)
+
+
+@pytest.mark.parametrize("name", cases("specification", LAYERS))
+@pytest.mark.parametrize("policy", ["float32", "mixed_bfloat16"])
+def test_layer_knows_the_shape_and_dtype_of_its_output(name, policy):
+    make, *specs = LAYERS[name]
+    keras.config.set_dtype_policy(policy)
+    try:
+        layer, inputs = make(), [sample(*spec) for spec in specs]
+        outputs = [keras.KerasTensor(each.shape, each.dtype) for each in keras.tree.flatten(layer(*inputs))]
+        symbols = [keras.KerasTensor(each.shape, each.dtype.name) for each in inputs]
+        specification = keras.tree.flatten(layer.compute_output_spec(*symbols))
+    finally:
+        keras.config.set_dtype_policy("float32")
+    assert [(each.shape, each.dtype) for each in specification] == [(each.shape, each.dtype) for each in outputs]
+
+
+@pytest.mark.parametrize("policy", ["float32", "mixed_bfloat16"])
+@pytest.mark.parametrize("reverse_dtype", [None, "float32"])
+def test_scores_of_an_embedding_have_the_shape_and_dtype_it_says(policy, reverse_dtype):
+    embedding = kt.layers.TiedEmbedding(V, H, reverse_dtype=reverse_dtype, dtype=policy)
+    scores = embedding(sample(*SEQUENCE), reverse=True)
+    specification = embedding.compute_output_spec(keras.KerasTensor((2, T, H)), reverse=True)
+    assert (specification.shape, specification.dtype) == (tuple(scores.shape), scores.dtype.name)
+
+
+@pytest.mark.parametrize("name", BUILDERS)
+def test_summary_of_a_model_shows_all_shapes(name):
+    lines = []
+    build(name).summary(print_fn=lines.append, line_length=200)
+    assert "?" not in "".join(lines)
 
 
 @pytest.mark.parametrize("name", cases("config", BUILDERS))
@@ -249,10 +329,58 @@ def test_model_saves_and_loads(name, tmp_path):
     check_loaded_model_predicts_the_same(model, batch_of(model)[0], tmp_path)
 
 
-@pytest.mark.parametrize("name", cases("export", BUILDERS))
-def test_model_exports(name, tmp_path):
+@pytest.mark.parametrize(
+    ("name", "mode"), [*((name, "int8") for name in BUILDERS), *((name, "int4") for name in ONE_OF_EACH_CLASS)]
+)
+def test_quantized_model_saves_and_loads(name, mode, tmp_path):
     model = build(name)
-    check_exported_model_predicts_the_same(model, batch_of(model)[0], tmp_path)
+    inputs, _ = batch_of(model)
+    plain = np.asarray(model(inputs))
+    model.quantize(mode)
+    quantized = np.asarray(model(inputs))
+    assert model.embedding.quantization_mode == mode
+    assert np.abs(quantized - plain).max() <= (0.02 if mode == "int8" else 0.2) * np.abs(plain).max()
+    model.save(tmp_path / "model.keras")
+    for again in (keras.saving.load_model(tmp_path / "model.keras"), keras.models.clone_model(model)):
+        again.set_weights(model.get_weights())
+        assert [v.dtype for v in again.variables] == [v.dtype for v in model.variables]
+        np.testing.assert_array_equal(again(inputs), quantized)
+
+
+@pytest.mark.parametrize("name", ONE_OF_EACH_CLASS)
+def test_quantized_model_answers_and_exports_as_before_it_was_saved(name, tmp_path):
+    model = build(name, **({"tying": "three_way"} if name == "dl4mt" else {"tied": True}))
+    model.quantize("int8")
+    inputs, targets = batch_of(model)
+    model.save(tmp_path / "model.keras")
+    again = keras.saving.load_model(tmp_path / "model.keras")
+    check_exported_model_predicts_the_same(again, inputs, tmp_path)
+    asks = {
+        "score": lambda model: model.score(inputs, targets),
+        "generate": lambda model: model.generate(inputs, 3, temperature=0),
+        "translate": lambda model: model.translate(inputs["source"], end_id=1, maximum_length=4).scores,
+        "embedding_matrices": lambda model: np.concatenate([*map(np.asarray, model.embedding_matrices().values())]),
+    }
+    for method in asks.keys() & set(dir(model)):
+        np.testing.assert_array_equal(asks[method](again), asks[method](model))
+
+
+@pytest.mark.parametrize("name", cases("export", BUILDERS))
+def test_model_exports_before_it_was_called(name, tmp_path):
+    model = build(name)
+    inputs, _ = batch_of(model)
+    longer = keras.tree.map_structure(lambda x: np.repeat(x, 2, axis=0), inputs)
+    if not isinstance(model, kt.models.JointLanguageModel):  # whose inputs have fixed lengths
+        longer = keras.tree.map_structure(lambda x: np.repeat(x, 2, axis=1), longer)
+    check_exported_model_predicts_the_same(model, inputs, tmp_path, longer)
+
+
+@pytest.mark.parametrize("mode", ["float8", "int2", None])
+def test_other_modes_of_quantization_are_refused_before_anything_changes(mode):
+    model = build("dl4mt")
+    with pytest.raises(ValueError, match="mode"):
+        model.quantize(mode)
+    assert all(v.dtype == "float32" for v in model.trainable_variables)
 
 
 @pytest.mark.parametrize("name", cases("mixed precision", VARIANTS))

@@ -6,13 +6,13 @@ from keras_tying.regularizers import ProjectionRegularizer
 
 def test_half_squared_norm_is_divided_by_the_batch(rng):
     projection = rng.normal(size=(5, 5)).astype("float32")
-    penalty = ProjectionRegularizer(0.15, batch_size=20)(projection)
+    penalty = ProjectionRegularizer(scale=0.15, batch_size=20)(projection)
     np.testing.assert_allclose(penalty, 0.15 * np.sum(projection**2) / 2 / 20, rtol=1e-6)
 
 
 def test_frobenius_norm_is_not_squared(rng):
     projection = rng.normal(size=(5, 5)).astype("float32")
-    penalty = ProjectionRegularizer(0.15, norm="frobenius")(projection)
+    penalty = ProjectionRegularizer(scale=0.15, norm="frobenius")(projection)
     np.testing.assert_allclose(penalty, 0.15 * np.linalg.norm(projection), rtol=1e-6)
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from studies.compare import main
+from keras_tying_cli import run_script
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_script("studies.commands.compare"))

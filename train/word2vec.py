@@ -2,8 +2,7 @@
 
 import sys
 
-from keras_tying.commands.train import train_command
-from keras_tying.tasks import SkipGramTask
+from keras_tying_cli import run_script
 
 if __name__ == "__main__":
-    sys.exit(train_command(SkipGramTask, sys.argv[1:]))
+    sys.exit(run_script("keras_tying.commands.word2vec"))

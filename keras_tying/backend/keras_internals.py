@@ -7,15 +7,75 @@ the library does so. `tests/backend/test_keras_internals.py` fails if a new vers
 from typing import Any
 
 import keras
+from keras import ops
+from keras.src import backend
+from keras.src.backend.common import global_state
+from keras.src.saving import serialization_lib
 
 
 def set_mask(tensor, mask):
     """Sets the mask of a tensor.
 
-    `Tensor._keras_mask`: the public `compute_mask` does not receive the argument `reverse` of `TiedEmbedding`, and
-    float inputs can be ids as well as hidden states.
+    `set_keras_mask`: the public `compute_mask` does not receive the argument `reverse` of `TiedEmbedding`, and float
+    inputs can be ids as well as hidden states.
     """
-    tensor._keras_mask = mask
+    backend.set_keras_mask(tensor, mask)
+
+
+def mask_of(tensor):
+    """The mask of a tensor, or `None`.
+
+    `get_keras_mask`: the public argument `mask` exists for layers only, not for losses.
+    """
+    return backend.get_keras_mask(tensor)
+
+
+def layers_before(tensor):
+    """The layers whose outputs a symbolic tensor depends on, the nearest first, with those of nested models.
+
+    `KerasTensor._keras_history`, `Operation._inbound_nodes` and `Node.input_tensors`: a public `keras.Model` of the
+    tensor fails where layers of two models have one name.
+    """
+    layers, seen, nodes = [], set(), [tensor]
+    while nodes:
+        history = getattr(nodes.pop(0), "_keras_history", None)
+        if history is None or (id(history.operation), history.node_index) in seen:
+            continue
+        seen.add((id(history.operation), history.node_index))
+        layers += _with_nested(history.operation)
+        nodes += history.operation._inbound_nodes[history.node_index].input_tensors
+    return layers
+
+
+def _with_nested(operation):
+    nested = reversed(operation.layers) if isinstance(operation, keras.Model) else ()
+    return [operation, *(layer for each in nested for layer in _with_nested(each))]
+
+
+def keep_shared(layer):
+    """Makes a file that Keras writes at the moment contain one layer, if it has several places in the model.
+
+    `record_object_after_serialization`: Keras numbers an object from its second place on and adds the number to the
+    first later, where it is lost if the configuration has been copied meanwhile, as that of a nested model.
+    """
+    serialization_lib.record_object_after_serialization(layer, {"module": None})
+
+
+def shared_object(config):
+    """The object of a configuration that was already loaded from the same file, or `None`.
+
+    `get_shared_object`: the public `deserialize_keras_object` makes a second object where there is none.
+    """
+    number = config.get("shared_object_id")
+    return None if number is None else serialization_lib.get_shared_object(number)
+
+
+def is_loading():
+    """Whether Keras loads a model from a file, so that weights will follow.
+
+    `shared_objects/id_to_obj_map`: the objects that `get_shared_object` looks up exist only meanwhile.
+    """
+    return global_state.get_global_attribute("shared_objects/id_to_obj_map") is not None
 
 
 def compiled_metrics(model):
@@ -56,6 +116,33 @@ def replace_seed_generator(layer, kind):
         tracker.lock()
 
 
+class ResumableSeedGenerator(keras.random.SeedGenerator):
+    """A seed generator whose state determines dropout masks on PyTorch as well.
+
+    `SeedGenerator._initial_seed`: where it is `None`, the dropout of Keras on PyTorch draws from the global generator
+    of PyTorch, whose state is in no checkpoint.
+    """
+
+    @property
+    def _initial_seed(self):
+        return self.__dict__["_initial_seed"] or 0
+
+    @_initial_seed.setter
+    def _initial_seed(self, seed):
+        self.__dict__["_initial_seed"] = seed
+
+    def get_config(self):
+        return {**super().get_config(), "seed": self.__dict__["_initial_seed"]}
+
+
+def leaf_layers(model):
+    """The layers of a model that contain no layers, always in the same order: those that `Model.quantize` visits.
+
+    `Layer._flatten_layers`: the public `Model.layers` are the outermost layers, without layers in lists.
+    """
+    return [layer for layer in model._flatten_layers() if len(list(layer._flatten_layers())) == 1]
+
+
 class LSTMLoop(keras.layers.LSTM):
     """The LSTM layer of Keras with a replaceable loop, and dropout masks drawn only in training.
 
@@ -75,33 +162,84 @@ class LSTMLoop(keras.layers.LSTM):
 
 
 class QuantizableEmbedding(keras.layers.ReversibleEmbedding):
-    """The reversible embedding of Keras, in which `finish` also applies to quantized logits.
+    """The reversible embedding of Keras, in which both roles of a quantized matrix have mask, LoRA delta and gradient.
 
-    `ReversibleEmbedding._int8_call`, `_int4_call`: Keras applies the soft cap there, before a bias can be added.
+    `ReversibleEmbedding._int8_call`, `_int4_call`: Keras adds the LoRA delta to looked-up vectors and not to scores,
+    sets no mask, passes no gradient to quantized hidden states, and applies the soft cap before a bias can be added.
+    `Embedding._embeddings`: Keras looks for the variable in `embeddings`, which it unpacks.
     `Layer._not_implemented_error`: the error that other layers raise.
     """
 
     logit_soft_cap: float | None
+    lora_enabled: bool
+    lora_rank: int | None
 
     def finish(self, logits):
         """Logits from the products with the matrix."""
         raise NotImplementedError
 
-    def quantized_product(self, inputs):
-        """Products `[..., V]` of `inputs` `[..., H]` with the quantized matrix."""
-        parent_call = super()._int8_call if self.quantization_mode == "int8" else super()._int4_call
-        soft_cap = self.logit_soft_cap
-        self.logit_soft_cap = None  # applied in `finish`, after the bias
-        try:
-            return parent_call(inputs, reverse=True)
-        finally:
-            self.logit_soft_cap = soft_cap
+    def mark_padding(self, vectors, ids):
+        """`vectors` of `ids` with the mask of `mask_zero`."""
+        if self.mask_zero:
+            set_mask(vectors, ops.not_equal(ids, 0))
+        return vectors
+
+    def dequantized_output(self):
+        """The quantized matrix of scores as floats `[V, H]`, with the LoRA delta if it is that of lookups."""
+        if self.tie_weights:
+            return self._vectors(ops.arange(self.input_dim, dtype="int32"))
+        return ops.transpose(self._products(ops.eye(self.output_dim)))
 
     def _int8_call(self, inputs, reverse=False):
-        return self.finish(self.quantized_product(inputs)) if reverse else super()._int8_call(inputs)
+        return self.finish(self._scores(inputs)) if reverse else self.mark_padding(self._vectors(inputs), inputs)
 
-    def _int4_call(self, inputs, reverse=False):
-        return self.finish(self.quantized_product(inputs)) if reverse else super()._int4_call(inputs)
+    _int4_call = _int8_call
+
+    def _vectors(self, ids):
+        """Looked-up vectors `[..., H]`."""
+        vectors = self._without_lora(ids)
+        if not self.lora_enabled:
+            return vectors
+        ids = ops.cast(ids, "int32")
+        delta = ops.matmul(ops.take(self.lora_embeddings_a, ids, axis=0), self._scaled_lora_b())
+        return vectors + ops.cast(delta, vectors.dtype)
+
+    def _scores(self, hidden):
+        """Products `[..., V]` of hidden states `[..., H]` with the matrix of scores, without bias and soft cap."""
+        dtype = self.reverse_dtype or self.compute_dtype
+        hidden = ops.cast(hidden, dtype)
+        scores = ops.cast(self._products(hidden), dtype)
+        if not (self.lora_enabled and self.tie_weights):
+            return scores
+        inner = ops.matmul(hidden, ops.transpose(ops.cast(self._scaled_lora_b(), dtype)))
+        return scores + ops.matmul(inner, ops.transpose(ops.cast(self.lora_embeddings_a, dtype)))
+
+    def _scaled_lora_b(self):
+        return (self.lora_alpha / self.lora_rank) * ops.convert_to_tensor(self.lora_embeddings_b)
+
+    def _products(self, hidden):
+        """Products of hidden states with the quantized matrix, with the gradient of the dequantized matrix."""
+
+        @ops.custom_gradient
+        def products(hidden):
+            def gradient(*arguments, upstream=None):
+                upstream = arguments[0] if upstream is None else upstream
+                kernel = self._without_lora(ops.eye(self.output_dim), reverse=True)
+                return ops.cast(ops.matmul(upstream, ops.transpose(ops.cast(kernel, upstream.dtype))), hidden.dtype)
+
+            return self._without_lora(hidden, reverse=True), gradient
+
+        return products(hidden)
+
+    def _without_lora(self, inputs, reverse=False):
+        """Results of Keras without LoRA delta and soft cap."""
+        parent_call = super()._int8_call if self.quantization_mode == "int8" else super()._int4_call
+        soft_cap, lora_enabled = self.logit_soft_cap, self.lora_enabled
+        self.logit_soft_cap, self.lora_enabled = None, False
+        try:
+            return parent_call(inputs, reverse=reverse)
+        finally:
+            self.logit_soft_cap, self.lora_enabled = soft_cap, lora_enabled
 
     def check_quantizable(self, kind):
         """Raises NotImplementedError for subclasses of `kind`, which may override the computation."""
@@ -156,7 +294,7 @@ class _SumsGradients:
     sum_gradients: Any
 
     def apply(self, grads, trainable_variables=None):
-        super().apply(self.sum_gradients(grads), trainable_variables)  # type: ignore[misc]
+        super().apply(self.sum_gradients(grads), trainable_variables)  # type: ignore[misc]  # a mixin has no `apply`
 
 
 def summing_optimizer(optimizer, sum_gradients):

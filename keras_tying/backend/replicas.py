@@ -54,6 +54,16 @@ def part_of(model, batch_size):
     return batch_size
 
 
+def rows_per_replica(batch_size, replicas):
+    """Number of rows of a batch for each of `replicas`. Raises ValueError if they cannot be divided evenly."""
+    if batch_size % replicas:
+        raise ValueError(
+            f"The rows of a batch are divided evenly among {replicas} replicas. "
+            f"Received: a batch of {batch_size} rows. Use a multiple of {replicas}."
+        )
+    return batch_size // replicas
+
+
 @dispatch
 def rows_of_all(model, variable):
     """The rows of all replicas, as one array, of a variable of which every replica has its own rows."""

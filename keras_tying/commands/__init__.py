@@ -1,48 +1,70 @@
 """The commands of `keras-tying`: lm, nmt, word2vec, nnjm, prepare, cluster. The scripts in train/ are the same."""
 
-import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # TensorFlow's warnings, without its remarks
+from keras_tying.commands.exit_codes import run_command
+from keras_tying.commands.options import Command, Commands, parse
 
-TRAINING = {
-    "lm": ("LanguageModelTask", "train a language model"),
-    "nmt": ("TranslationTask", "train a translator, or translate"),
-    "word2vec": ("SkipGramTask", "train skip-gram word vectors"),
-    "nnjm": ("JointLanguageModelTask", "train joint language models"),
+COMMANDS = {
+    "lm": "keras_tying.commands.lm",
+    "nmt": "keras_tying.commands.nmt",
+    "word2vec": "keras_tying.commands.word2vec",
+    "nnjm": "keras_tying.commands.nnjm",
+    "prepare": "keras_tying.commands.prepare",
+    "cluster": "keras_tying.commands.cluster",
 }
-"""Task and purpose of each training command."""
-OTHERS = {
-    "prepare": ("keras_tying.commands.prepare", "tokenize a text of any size once"),
-    "cluster": ("keras_tying.distribution.local_cluster", "run a command as several workers on this machine"),
-}
-"""Module and purpose of each other command."""
+"""The module of each command, which has it as `COMMAND`."""
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(arguments: Sequence[str] | None = None, prog: str = "keras-tying") -> int:
     """Runs a command of `keras-tying`.
 
     Args:
         arguments: The command's name and its arguments. Default: those of the process.
+        prog: What the user typed before them, for the help.
 
     Returns:
         The exit code.
     """
-    name, *rest = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
-    commands = TRAINING | OTHERS
-    if name in ("-h", "--help"):
-        print("usage: keras-tying COMMAND ...\n")
-        print("\n".join(f"  {command:10} {purpose}" for command, (_, purpose) in commands.items()))
-        print("\nkeras-tying COMMAND --help shows the arguments of a command.")
-        return 0
-    if name not in commands:
-        print(f"error: there is no command {name!r}. Known: {', '.join(commands)}", file=sys.stderr)
-        return 2
-    if name in OTHERS:
-        return import_module(OTHERS[name][0]).main(rest)
-    from keras_tying import tasks
-    from keras_tying.commands.train import train_command
 
-    return train_command(getattr(tasks, TRAINING[name][0]), rest)
+    def choose() -> int:
+        commands = {name: import_module(module).COMMAND for name, module in COMMANDS.items()}
+        return start(Commands("", commands), sys.argv[1:] if arguments is None else arguments, prog)
+
+    return run_command(choose)
+
+
+def run_script(module: str) -> int:
+    """Runs the command of a module with the arguments of the process. Returns the exit code."""
+    return run_command(lambda: start(import_module(module).COMMAND, sys.argv[1:], f"python {sys.argv[0]}"))
+
+
+def start(command: Command | Commands, argv: Sequence[str], prog: str) -> int:
+    """Runs a command, or the one of several that the first argument names.
+
+    Args:
+        command: The command, or several.
+        argv: The arguments.
+        prog: What the user typed before them.
+
+    Returns:
+        The exit code.
+
+    Raises:
+        ValueError: If there is no such command, or an argument is wrong.
+    """
+    if isinstance(command, Command):
+        arguments = parse(command, argv, prog)
+        to_continue = command.to_continue.replace("{command}", prog)
+        return run_command(lambda: command.work(arguments), to_continue)
+    name, *rest = list(argv) or ["--help"]
+    if name in ("-h", "--help"):
+        print(f"usage: {prog} COMMAND ...\n")
+        print("\n".join(f"  {name:10}  {each.purpose}" for name, each in command.by_name.items()))
+        print(f"\n{prog} COMMAND --help shows the arguments of a command.")
+        return 0
+    if name not in command.by_name:
+        raise ValueError(f"There is no command {name!r}. Known: {', '.join(command.by_name)}. See {prog} --help")
+    return start(command.by_name[name], rest, f"{prog} {name}")

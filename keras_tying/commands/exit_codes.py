@@ -1,16 +1,21 @@
 """Exit codes of commands, and one-line errors instead of tracebacks."""
 
 import logging
+import os
 import sys
 from collections.abc import Callable
 
-from keras_tying.distribution import WorkersMissing, errors_of_lost_workers
-from keras_tying.distribution.strategies import RESUMABLE
-from keras_tying.training.callbacks import TrainingDiverged, TrainingInterrupted
+from keras_tying.distribution.strategies import RESUMABLE, WorkersMissing, errors_of_lost_workers
 
 DIVERGED = 1
 USAGE = 2
 """Arguments, or the files they name, are wrong. argparse uses the same code."""
+INTERRUPTED = 130
+"""Ctrl-C where there is nothing to continue: 128 and the number of SIGINT, as shells count."""
+CLOSED = 141
+"""The reader of the output has gone, as in `| head -1`: 128 and the number of SIGPIPE."""
+OUT_OF_MEMORY = ("ResourceExhausted", "RESOURCE_EXHAUSTED", "out of memory", "can't allocate memory")
+"""What the errors of TensorFlow, JAX and PyTorch contain where memory is full."""
 
 
 def run_command(command: Callable[[], int], to_continue: str = "The same command continues.") -> int:
@@ -25,19 +30,50 @@ def run_command(command: Callable[[], int], to_continue: str = "The same command
     """
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s: %(message)s")
     try:
-        return command()
-    except TrainingInterrupted as stop:
-        print(f"\n{stop} {to_continue.format(run=stop.run)}")
-        return RESUMABLE
+        try:
+            return command()
+        finally:
+            sys.stdout.flush()
+    except BrokenPipeError:
+        _discard_output()
+        return CLOSED
+    except KeyboardInterrupt:
+        print("\nStopped.", file=sys.stderr)
+        return INTERRUPTED
     except WorkersMissing as error:
-        print(f"error: {error}", file=sys.stderr)
-        return RESUMABLE
-    except (ValueError, OSError, ModuleNotFoundError, TrainingDiverged) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return DIVERGED if isinstance(error, TrainingDiverged) else USAGE
+        return _fail(error, RESUMABLE)
+    except (ValueError, OSError, ModuleNotFoundError) as error:
+        return _fail(error, USAGE)
     except errors_of_lost_workers() as error:
-        print(
-            f"error: another worker was lost ({type(error).__name__}). Start all workers again, with --restartable.",
-            file=sys.stderr,
-        )
+        what = f"another worker was lost ({type(error).__name__}). Start all workers again, with --restartable."
+        return _fail(what, RESUMABLE)
+    except Exception as error:
+        if _is_out_of_memory(error):
+            return _fail(f"there is not enough memory ({error}). Smaller sizes in the recipe need less.", USAGE)
+        return _end_of_training(error, to_continue)
+
+
+def _is_out_of_memory(error: Exception) -> bool:
+    text = f"{type(error).__name__} {error}"
+    return isinstance(error, MemoryError) or any(sign in text for sign in OUT_OF_MEMORY)
+
+
+def _end_of_training(error: Exception, to_continue: str) -> int:
+    """The exit code of a training that stopped on request or diverged. Raises all other errors again."""
+    callbacks = sys.modules.get("keras_tying.training.callbacks")  # without them nothing has been trained
+    if callbacks and isinstance(error, callbacks.TrainingInterrupted):
+        print(f"\n{error} {to_continue.format(run=error.run)}")
         return RESUMABLE
+    if callbacks and isinstance(error, callbacks.TrainingDiverged):
+        return _fail(error, DIVERGED)
+    raise error
+
+
+def _fail(error: object, code: int) -> int:
+    print(f"error: {' '.join(str(error).split())}", file=sys.stderr)
+    return code
+
+
+def _discard_output() -> None:
+    """Sends what is left to print nowhere, so that Python says nothing when it ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

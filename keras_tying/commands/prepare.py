@@ -1,78 +1,30 @@
-"""Tokenizes a text of any size once, into files that training reads from disk.
-
-python train/prepare.py text DIR --corpus ptb                                       a named corpus
-python train/prepare.py text DIR --train-file A B --valid-file V --test-file T      your own UTF-8 text
-python train/prepare.py text DIR --test-file T                                      one more split
-python train/prepare.py pairs DIR --corpus multi30k                                 sentence pairs, to translate
-python train/prepare.py pairs DIR --source A.en B.en --target A.de B.de
-python train/prepare.py check DIR                                                   checks every SHA-256
-
-Interrupted at any moment, the same command continues after the last complete file.
-Then: python train/lm.py --prepared DIR
-"""
+"""`keras-tying prepare`: tokenizes a text of any size once, into files that training reads from disk."""
 
 import argparse
 import dataclasses
 import os
 import sys
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Callable
 
 from tqdm import tqdm
 
 from keras_tying import data
-from keras_tying.commands.exit_codes import RESUMABLE, run_command
+from keras_tying.commands.exit_codes import RESUMABLE
+from keras_tying.commands.options import Command, Commands, Option, file_option, path, whole
+from keras_tying.commands.text import SPLIT_NAMES, check_data_dir
 from keras_tying.data.prepared.index import open_split
-
-
-def main(argv: Sequence[str]) -> int:
-    arguments = parse_arguments(argv)
-    os.environ["KERAS_BACKEND"] = "numpy"  # for the other processes: tokenizing needs no faster one
-    try:
-        return run_command(lambda: arguments.work(arguments))
-    except KeyboardInterrupt:
-        print("\nStopped. The same command continues after the last complete file.", file=sys.stderr)
-        return RESUMABLE
-
-
-def parse_arguments(argv: Sequence[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog="train/prepare.py", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    kinds = parser.add_subparsers(required=True, metavar="text|pairs|check")
-
-    text = kinds.add_parser("text", help="for language models and word embeddings")
-    text.set_defaults(work=prepare_text)
-    for split in data.SPLITS:
-        text.add_argument(f"--{split}-file", type=Path, nargs="+", metavar="FILE", help=f"UTF-8 {split} text")
-    text.add_argument("--tokenization", choices=data.TOKENIZATIONS, help="default: that of the corpus, or spaces")
-    text.add_argument("--vocabulary", type=Path, metavar="FILE", help="one word per line, instead of the words counted")
-    text.add_argument("--vocabulary-size", type=int, help="maximum number of words, with <unk> and <eos>")
-    text.add_argument("--minimum-count", type=int, help="words that occur less often become <unk>")
-
-    pairs = kinds.add_parser("pairs", help="for translation")
-    pairs.set_defaults(work=prepare_pairs)
-    pairs.add_argument("--source", type=Path, nargs="+", metavar="FILE", help="text to translate from")
-    pairs.add_argument("--target", type=Path, nargs="+", metavar="FILE", help="the same text, translated")
-    pairs.add_argument("--languages", nargs=2, default=("en", "de"), metavar=("SOURCE", "TARGET"))
-    pairs.add_argument("--subwords", type=Path, metavar="MODEL", help="a sentencepiece model, instead of a new one")
-    pairs.add_argument("--vocabulary-size", type=int, help="number of subwords of a new model; default: 8000")
-    pairs.add_argument("--maximum-length", type=int, help="leave out pairs with more subwords in a sentence")
-
-    for kind in (text, pairs):
-        kind.add_argument("--corpus", default="embedded", help="name of a corpus")
-        kind.add_argument("--data-dir", type=Path, help="folder with the corpus's files, instead of a download")
-        kind.add_argument("--processes", type=int, default=os.cpu_count(), help="default: one per core")
-    check = kinds.add_parser("check", help="read every file and compare its SHA-256")
-    check.set_defaults(work=check_files)
-    for kind in (text, pairs, check):
-        kind.add_argument("folder", type=Path, metavar="DIR")
-    return parser.parse_args(argv)
+from keras_tying.data.prepared.text import VOCABULARY
 
 
 def prepare_text(arguments: argparse.Namespace) -> int:
     files = {split: getattr(arguments, f"{split}_file") for split in data.SPLITS}
     given = {split: paths for split, paths in files.items() if paths}
+    counted = "train" in given or arguments.vocabulary or (arguments.folder / VOCABULARY).exists()
+    if given and not counted:
+        raise ValueError(
+            f"The words of a new text are those of its --train-file, or of --vocabulary. Received: neither, and "
+            f"{arguments.folder} has no {VOCABULARY}"
+        )
     corpus = data.Corpus("files", given) if given else data.load_corpus(arguments.corpus, arguments.data_dir)
     corpus = dataclasses.replace(corpus, tokenization=arguments.tokenization or corpus.tokenization)
     with Progress() as progress:
@@ -90,8 +42,8 @@ def prepare_text(arguments: argparse.Namespace) -> int:
 
 
 def prepare_pairs(arguments: argparse.Namespace) -> int:
-    if arguments.source or arguments.target:
-        pairs = data.zip_files(arguments.source or [], arguments.target or [])
+    if arguments.source:
+        pairs = data.zip_files(arguments.source, arguments.target)
         corpus = data.parallel_files({"train": pairs})
     else:
         source, target = arguments.languages
@@ -115,8 +67,8 @@ def check_files(arguments: argparse.Namespace) -> int:
     if not splits:
         raise FileNotFoundError(f"{arguments.folder} holds no prepared text.")
     damaged = [path for split in splits for path in open_split(split).damaged()]
-    for path in damaged:
-        print(f"{path} is damaged. Remove it and prepare the text again: only it is made again.")
+    for each in damaged:
+        print(f"{each} is damaged. Remove it and prepare the text again: only it is made again.")
     if not damaged:
         print(f"{', '.join(split.name for split in splits)}: every file is intact.")
     return 1 if damaged else 0
@@ -142,3 +94,121 @@ class Progress:
             self._lines[stage].update(count)
 
         return report
+
+
+ALL = """
+Interrupted at any moment, the same command continues after the last complete file."""
+TEXT = """Tokenizes a text for language models and word vectors.
+
+{command} DIR --corpus ptb                                       a named corpus
+{command} DIR --train-file A B --valid-file V --test-file T      your own UTF-8 text
+{command} DIR --test-file T                                      one more split
+"""
+PAIRS = """Tokenizes sentence pairs for translation.
+
+{command} DIR --corpus multi30k                                  a named corpus
+{command} DIR --source A.en B.en --target A.de B.de              your own UTF-8 text
+"""
+FOLDER = Option("folder", "folder of the prepared text", positional=True, settings={"type": path, "metavar": "DIR"})
+
+
+def _shared(*files: str) -> tuple[Option, ...]:
+    """Options of every text; `files` are those that name the user's own."""
+    return (
+        Option("corpus", "name of a corpus", default="embedded", excludes=files),
+        file_option(
+            "data-dir",
+            "folder of the corpus, instead of a download",
+            metavar="DIR",
+            needs=("corpus",),
+        ),
+        Option(
+            "processes",
+            "number of processes",
+            default=os.cpu_count(),
+            settings={"type": whole(1)},
+        ),
+        FOLDER,
+    )
+
+
+def check_corpus(arguments: argparse.Namespace) -> None:
+    check_data_dir(arguments.corpus, arguments.data_dir)
+
+
+def _resumable(work: Callable[[argparse.Namespace], int]) -> Callable[[argparse.Namespace], int]:
+    """The work, which Ctrl-C stops so that the same command continues it."""
+
+    def stopped_by_ctrl_c(arguments: argparse.Namespace) -> int:
+        try:
+            return work(arguments)
+        except KeyboardInterrupt:
+            print("\nStopped. The same command continues after the last complete file.", file=sys.stderr)
+            return RESUMABLE
+
+    return stopped_by_ctrl_c
+
+
+COMMAND = Commands(
+    "tokenize a text of any size once: text, pairs, check",
+    {
+        "text": Command(
+            "for language models and word vectors",
+            TEXT + ALL,
+            (
+                *(
+                    file_option(f"{split}-file", f"UTF-8 {SPLIT_NAMES[split]} text, one sentence per line", "+")
+                    for split in data.SPLITS
+                ),
+                Option(
+                    "tokenization",
+                    "how lines are split into words (default: as the corpus needs it)",
+                    settings={"choices": data.TOKENIZATIONS},
+                ),
+                file_option(
+                    "vocabulary",
+                    "one word per line, instead of the words counted",
+                    excludes=("vocabulary-size", "minimum-count"),
+                ),
+                Option("vocabulary-size", "maximum number of words, with <unk> and <eos>", settings={"type": whole(3)}),
+                Option("minimum-count", "words that occur less often become <unk>", settings={"type": whole(1)}),
+                *_shared(*(f"{split}-file" for split in data.SPLITS)),
+            ),
+            _resumable(prepare_text),
+            check=check_corpus,
+        ),
+        "pairs": Command(
+            "for translation",
+            PAIRS + ALL,
+            (
+                file_option("source", "text to translate from", "+", needs=("target",)),
+                file_option("target", "the same text, translated", "+", needs=("source",)),
+                Option(
+                    "languages",
+                    "languages of the corpus",
+                    default=("en", "de"),
+                    excludes=("source",),
+                    settings={"nargs": 2, "metavar": ("SOURCE", "TARGET")},
+                ),
+                file_option(
+                    "subwords",
+                    "a sentencepiece model, instead of a new one",
+                    metavar="MODEL",
+                    excludes=("vocabulary-size",),
+                ),
+                Option(
+                    "vocabulary-size", "number of subwords of a new model (default: 8000)", settings={"type": whole(3)}
+                ),
+                Option(
+                    "maximum-length", "leave out pairs with more subwords in a sentence", settings={"type": whole(1)}
+                ),
+                *_shared("source"),
+            ),
+            _resumable(prepare_pairs),
+            check=check_corpus,
+        ),
+        "check": Command(
+            "reads every file and compares its SHA-256", "Checks a prepared text.", (FOLDER,), check_files
+        ),
+    },
+)

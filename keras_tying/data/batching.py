@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from keras_tying.checks import check_integer
 from keras_tying.data.prepared.text import PreparedText
 from keras_tying.ids import check_ids
 
@@ -71,10 +72,11 @@ def windows(
         ids: Word ids of the text, `[N]`.
         batch_size: Number of rows of the text.
         sequence_length: Words per window, `T`.
-        vocabulary_size: Optional. Ids in memory are checked to be below it.
+        vocabulary_size: Optional. Ids in memory are checked to be below it; without it, to be `int32`.
 
     Raises:
-        ValueError: If the text is too short for one window per row, or an id is outside the vocabulary.
+        ValueError: If a size is below 1, the text is too short for one window per row, or an id is outside the
+            vocabulary.
 
     Example:
 
@@ -84,10 +86,12 @@ def windows(
     >>> cut.targets[0].tolist(), cut.lost
     ([1, 2], 1)
     """
+    check_integer("batch_size", batch_size)
+    check_integer("sequence_length", sequence_length)
     if not isinstance(ids, PreparedText):
-        ids = np.asarray(ids, np.int32)
-        if vocabulary_size is not None:
-            check_ids(ids, vocabulary_size)
+        ids = check_ids(ids, 2**31 if vocabulary_size is None else vocabulary_size)
+        if ids.ndim != 1:
+            raise ValueError(f"`ids` must be the word ids of a text, [N]. Received: shape={ids.shape}")
     cut = Windows(ids, batch_size, sequence_length)
     if cut.batches < 1:
         raise ValueError(

@@ -25,7 +25,7 @@ def bbc_news(archive: Path) -> dict[str, list[str]]:
     with zipfile.ZipFile(archive) as files:
         for name in sorted(name for name in files.namelist() if PurePosixPath(name).stem.isdigit()):
             split = SPLIT_BY_REMAINDER.get(int(PurePosixPath(name).stem) % MODULUS, "train")
-            splits[split] += [line for line in _decoded(files.read(name)).splitlines() if line.strip()]
+            splits[split] += [line for line in _decoded(files.read(name)).split("\n") if line.strip()]
     return splits
 
 

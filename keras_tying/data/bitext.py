@@ -11,11 +11,11 @@ import numpy as np
 
 from keras_tying.data.affiliation import affiliate
 from keras_tying.data.joint_samples import JointSamples
-from keras_tying.data.text import END_OF_SENTENCE, check_tokenization, read_lines, tokenize
+from keras_tying.data.text import END_OF_SENTENCE, check_tokenization, read_lines, tokenize, tokens
 from keras_tying.data.vocabulary import Vocabulary
 
-PAIR = re.compile(r"\d{1,9}-\d{1,9}")
-LINKS = re.compile(rf"\s*(?:{PAIR.pattern}(?:\s+|$))*")
+PAIR = re.compile(r"[0-9]{1,9}-[0-9]{1,9}")
+LINKS = re.compile(rf"(?:{PAIR.pattern}(?: |$))*")
 PAIRS_AT_ONCE = 10_000
 """Number of sentence pairs that are encoded at a time."""
 
@@ -55,9 +55,7 @@ class Bitext:
 
     def tokens(self, side: Side) -> Iterator[str]:
         """All tokens of one side, with `<eos>` after each line."""
-        for line in islice(read_lines(getattr(self, side)), self.sentences):
-            yield from tokenize(line, self.tokenization)
-            yield END_OF_SENTENCE
+        yield from tokens(islice(read_lines(getattr(self, side)), self.sentences), self.tokenization)
 
     def pairs(self) -> Iterator[tuple[list[str], list[str]]]:
         """Tokens of source and target, pair by pair.
@@ -152,6 +150,7 @@ def parse_links(lines: tuple[str, ...], path: Path | None, first: int) -> tuple[
     >>> pairs.tolist(), indices.tolist()
     ([[0, 1], [2, 0], [1, 1]], [0, 0, 2])
     """
+    lines = tuple(" ".join(tokenize(line, "spaces")) for line in lines)
     for number, line in enumerate(lines, start=first):
         if not LINKS.fullmatch(line):
             wrong = next(pair for pair in line.split() if not PAIR.fullmatch(pair))

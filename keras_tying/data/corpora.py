@@ -42,12 +42,12 @@ class Corpus:
     Attributes:
         name: Name of the corpus in reported results.
         splits: For each split, by name: a file, several files, or lines in memory.
-        tokenization: Name of the tokenization, see `tokenize`.
+        tokenization: Name of the tokenization, see `tokenize`. Defaults to `"words"`, for raw text.
     """
 
     name: str
     splits: Mapping[str, Path | Sequence[Path] | Sequence[str]]
-    tokenization: str = "spaces"
+    tokenization: str = "words"
 
     def lines(self, split: str) -> Iterator[str]:
         """Lines of a split. Each call reads the split from its start."""
@@ -55,7 +55,7 @@ class Corpus:
             raise ValueError(f"The corpus {self.name!r} has the splits {sorted(self.splits)}. Received: {split!r}")
         source = self.splits[split]
         for part in (source,) if isinstance(source, Path) else source:
-            yield from read_lines(part) if isinstance(part, Path) else (part,)
+            yield from read_lines(part, cut=True) if isinstance(part, Path) else (part,)
 
     def tokens(self, split: str) -> Iterator[str]:
         """Tokens of a split, with `<eos>` after each line."""
@@ -93,8 +93,8 @@ def load_corpus(name: str, data_dir: str | Path | None = None) -> Corpus:
     return CORPORA[name](None if data_dir is None else Path(data_dir))
 
 
-def load_files(train: str | Path, valid: str | Path, test: str | Path, tokenization: str = "spaces") -> Corpus:
-    """A corpus from three UTF-8 files, one sentence per line."""
+def load_files(train: str | Path, valid: str | Path, test: str | Path, tokenization: str = "words") -> Corpus:
+    """A corpus from three UTF-8 files, one sentence per line. For `tokenization` see `tokenize`."""
     check_tokenization(tokenization)
     return Corpus("files", dict(zip(SPLITS, map(Path, (train, valid, test)), strict=True)), tokenization)
 
@@ -107,12 +107,12 @@ def _ptb(data_dir: Path | None) -> Corpus:
     def find(file: str) -> Path:
         return find_file(file, PTB_SHA256[file], PTB_ADDRESS, "ptb", data_dir)
 
-    return Corpus("ptb", {split: find(f"ptb.{split}.txt") for split in SPLITS})
+    return Corpus("ptb", {split: find(f"ptb.{split}.txt") for split in SPLITS}, "spaces")
 
 
 def _text8(data_dir: Path | None) -> Corpus:
     archive = find_file("text8.zip", TEXT8_SHA256, TEXT8_ADDRESS, "text8", data_dir)
-    return Corpus("text8", {"train": unpack(archive, "text8", "text8")})
+    return Corpus("text8", {"train": unpack(archive, "text8", "text8")}, "spaces")
 
 
 def _wikitext2(data_dir: Path | None) -> Corpus:
@@ -121,7 +121,7 @@ def _wikitext2(data_dir: Path | None) -> Corpus:
     def find(split: str) -> Path:
         return unpack(archive, f"wikitext-2/wiki.{split}.tokens", "wikitext-2")
 
-    return Corpus("wikitext-2", {split: find(split) for split in SPLITS})
+    return Corpus("wikitext-2", {split: find(split) for split in SPLITS}, "spaces")
 
 
 def _bbc(data_dir: Path | None) -> Corpus:

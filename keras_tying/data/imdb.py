@@ -32,6 +32,6 @@ def imdb_reviews(archive: Path) -> dict[str, list[str]]:
     splits: dict[str, list[str]] = {"train": [], "valid": [], "test": []}
     for (part, _, number), review in sorted(reviews.items()):
         split = "valid" if part == "train" and number % VALIDATION_EVERY == 0 else part
-        paragraphs = review.replace(LINE_BREAK, "\n").splitlines()
+        paragraphs = review.replace(LINE_BREAK, "\n").split("\n")
         splits[split] += [line for line in paragraphs if line.strip()]
     return splits

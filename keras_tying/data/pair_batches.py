@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from keras_tying.checks import check_integer
 from keras_tying.data.sentence_pairs import SentencePairs
 
 SOURCE_BUCKET = 3
@@ -30,6 +31,8 @@ class PairBatches:
     """
 
     def __init__(self, pairs: SentencePairs, tokens: int, seed: int):
+        check_integer("tokens", tokens)
+        check_integer("seed", seed, least=0)
         self.pairs = pairs
         self.seed = seed
         longest = pairs.longest()

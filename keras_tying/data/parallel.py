@@ -1,7 +1,7 @@
 """Named parallel corpora and their splits."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -34,10 +34,12 @@ class ParallelCorpus:
     Attributes:
         name: Name of the corpus in reported results.
         splits: For each split, by name: files of pairs, or pairs in memory.
+        languages: Source and target language, or `None` if they are not known.
     """
 
     name: str
     splits: Mapping[str, Sequence[Bitext] | list[tuple[str, str]]]
+    languages: tuple[str, str] | None = None
 
     def pairs(self, split: str) -> Iterator[tuple[str, str]]:
         """Source and target sentences of a split. Each call reads the split from its start."""
@@ -72,7 +74,8 @@ def load_parallel(
         raise ValueError(f"There is no parallel corpus {name!r}. Known: {sorted(PARALLEL_CORPORA)}")
     if source == target:
         raise ValueError(f"Source and target must be different languages. Received: {source!r} twice.")
-    return PARALLEL_CORPORA[name](source, target, None if data_dir is None else Path(data_dir))
+    corpus = PARALLEL_CORPORA[name](source, target, None if data_dir is None else Path(data_dir))
+    return replace(corpus, languages=(source, target))
 
 
 def parallel_files(files: Mapping[str, Sequence[tuple[str | Path, str | Path]]], name: str = "files") -> ParallelCorpus:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from keras_tying.checks import check_integer
 from keras_tying.data.prepared.shards import Shards
 from keras_tying.data.prepared.writing import Encoded, pieces, write_piece
 from keras_tying.data.subwords import Subwords
@@ -34,8 +35,8 @@ class PairEncoder:
     maximum_length: int | None = None
 
     def __call__(self, pairs: list[tuple[str, str]]) -> Encoded:
-        filled = [pair for pair in pairs if all(side.strip() for side in pair)]
-        encoded = [(self.source.encode(source), self.target.encode(target)) for source, target in filled]
+        sides = [(self.source.encode(source), self.target.encode(target)) for source, target in pairs]
+        encoded = [pair for pair in sides if min(map(len, pair)) > 1]  # more than the end
         limit = np.inf if self.maximum_length is None else self.maximum_length + 1  # with the end
         kept = [pair for pair in encoded if max(map(len, pair)) <= limit]
         lengths = np.array([[len(source), len(target)] for source, target in kept], "<i4").reshape(-1, 2)
@@ -43,7 +44,7 @@ class PairEncoder:
             "pairs": len(kept),
             "source_tokens": int(lengths[:, 0].sum()),
             "target_tokens": int(lengths[:, 1].sum()),
-            "skipped": len(pairs) - len(filled),
+            "skipped": len(pairs) - len(encoded),
             "too_long": len(encoded) - len(kept),
         }
         records = [lengths, *(np.concatenate(pair).astype("<i4") for pair in kept)]
@@ -173,9 +174,13 @@ def pad_sentences(sentences: Iterable[np.ndarray], multiple: int = 1) -> np.ndar
     Args:
         sentences: Ids of each sentence, `[T]`.
         multiple: `S` is the maximum length, rounded up to a multiple of this.
+
+    Raises:
+        ValueError: If `multiple` is below 1.
     """
+    check_integer("multiple", multiple)
     sentences = list(sentences)
-    length = -(-max(map(len, sentences)) // multiple) * multiple
+    length = -(-max(map(len, sentences), default=0) // multiple) * multiple
     ids = np.full((len(sentences), length), PAD_ID, np.int32)
     for row, sentence in zip(ids, sentences, strict=True):
         row[: len(sentence)] = sentence

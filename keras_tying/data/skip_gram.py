@@ -10,6 +10,7 @@ from itertools import chain, count, islice
 
 import numpy as np
 
+from keras_tying.checks import check_integer, check_number
 from keras_tying.data.prepared.text import PreparedText
 from keras_tying.data.vocabulary import Vocabulary
 
@@ -57,6 +58,7 @@ def keep_probabilities(counts: np.ndarray, subsample: float) -> np.ndarray:
     Reference:
         Mikolov et al., Distributed Representations of Words and Phrases, section 2.3.
     """
+    check_number("subsample", subsample, least=0)
     if subsample == 0:
         return (counts > 0).astype(float)
     ratio = subsample * counts.sum() / np.maximum(counts, 1)
@@ -103,7 +105,7 @@ class SkipGramBatches:
             epoch has fewer words, the text is read again; if it has more, the rest is skipped.
 
     Raises:
-        ValueError: If fewer than two different words occur.
+        ValueError: If fewer than two different words occur, or an argument is outside its range.
 
     Example:
 
@@ -116,6 +118,11 @@ class SkipGramBatches:
     """
 
     def __init__(self, ids, counts, end_id, window=5, subsample=1e-3, span=16, spans=64, negatives=64, seed=0):
+        sizes = {"window": window, "span": span, "spans": spans, "negatives": negatives}
+        for name, size in sizes.items():
+            check_integer(name, size)
+        check_integer("seed", seed, least=0)
+        check_integer("end_id", end_id, least=0)
         check_enough_words(int(np.count_nonzero(counts)))
         self.ids = ids
         self.end_id = end_id

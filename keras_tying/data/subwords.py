@@ -2,20 +2,28 @@
 
 import hashlib
 import io
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
 
+from keras_tying.checks import check_integer
 from keras_tying.extras import require
 from keras_tying.files import write_atomically
 
 SENTENCES_LEARNT_FROM = 10_000_000
 """Maximum number of sentences that are in memory while subwords are learnt."""
 
+LONGEST_SENTENCE = 512
+"""Maximum number of subwords of a sentence that is translated. The rest of a longer sentence is not read."""
+
 
 class Subwords:
     """A sentencepiece model, which converts sentences to ids and back.
+
+    White space of any kind separates words, and the number of spaces is not kept: sentencepiece normalizes text, in an
+    exported graph as in Python.
 
     The source and target of a translation model can share one model. The tokenizer in an exported graph,
     `tensorflow_text.SentencepieceTokenizer`, reads the same model.
@@ -43,8 +51,8 @@ class Subwords:
         self._processor = require("sentencepiece", "translation").SentencePieceProcessor()
         try:
             self._processor.LoadFromSerializedProto(model)
-        except RuntimeError as error:
-            raise ValueError(f"This is not a sentencepiece model: {error}") from None
+        except RuntimeError:
+            raise ValueError("This is not a sentencepiece model, or it was altered.") from None
         self.end_id = self._processor.eos_id()
         self.unknown_id = self._processor.unk_id()
         if self.end_id < 0:
@@ -60,12 +68,15 @@ class Subwords:
             size: Number of subwords, including `<unk>` and `</s>`.
 
         Raises:
-            ValueError: If the text is empty, or too small for this number of subwords.
+            ValueError: If the text is empty, or not made for this number of subwords. The message gives the least or
+                the largest number.
         """
+        check_integer("size", size)
         model = io.BytesIO()
+        failures: list[Exception] = []
         try:
             require("sentencepiece", "translation").SentencePieceTrainer.train(
-                sentence_iterator=iter(sentences),
+                sentence_iterator=_noting(sentences, failures),
                 model_writer=model,
                 model_type="bpe",
                 vocab_size=size,
@@ -78,9 +89,9 @@ class Subwords:
                 minloglevel=2,
             )
         except RuntimeError as error:
-            raise ValueError(
-                f"{size} subwords cannot be learnt from this text: {str(error).strip()} Use more text or another size."
-            ) from None
+            if failures:  # sentencepiece hides an error of the text in one of its own
+                raise failures[0] from None
+            raise ValueError(f"{size:,} subwords cannot be learnt from this text: {_reason(str(error))}") from None
         return cls(model.getvalue())
 
     def __len__(self) -> int:
@@ -132,6 +143,26 @@ class Subwords:
             return cls(path.read_bytes())
         except ValueError as error:
             raise ValueError(f"{path}: {error}") from None
+
+
+def _noting(sentences: Iterable[str], failures: list[Exception]) -> Iterator[str]:
+    """The same sentences. An error on the way is also put into `failures`."""
+    try:
+        yield from sentences
+    except Exception as error:
+        failures.append(error)
+        raise
+
+
+def _reason(message: str) -> str:
+    """What a message of sentencepiece says to the user."""
+    if found := re.search(r"value <= (\d+)", message):
+        return f"it has enough for {int(found[1]):,}. Use at most this number (data.vocabulary_size), or more text."
+    if found := re.search(r"smaller than required_chars. \d+ vs (\d+)", message):
+        return f"it needs {int(found[1]):,} for its characters. Use at least this number (data.vocabulary_size)."
+    if "sentences_.empty()" in message:
+        return "expected a sentence of at most 4,192 bytes. Received none."
+    return " ".join(message.split())
 
 
 def sentences_of(pairs: Iterable[tuple[str, str]]) -> Iterator[str]:

@@ -1,12 +1,14 @@
 """Vocabulary: words and their ids."""
 
 import hashlib
+import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
 
+from keras_tying.checks import check_integer
 from keras_tying.data.text import END_OF_SENTENCE, UNKNOWN, read_lines
 from keras_tying.files import write_atomically
 from keras_tying.ids import check_ids
@@ -16,10 +18,11 @@ class Vocabulary:
     """The words of a model. The id of a word is its index.
 
     Args:
-        words: Distinct words, including `<unk>` and `<eos>`.
+        words: Distinct words, including `<unk>` and `<eos>`. A word is not empty, has no line break (`save` writes
+            one word per line) and can be encoded as UTF-8.
 
     Raises:
-        ValueError: If a word occurs twice, or `<unk>` or `<eos>` is missing.
+        ValueError: If a word is not allowed or occurs twice, or `<unk>` or `<eos>` is missing.
 
     Example:
 
@@ -32,6 +35,9 @@ class Vocabulary:
 
     def __init__(self, words: Sequence[str]):
         self.words = list(words)
+        for i, word in enumerate(self.words):
+            if not isinstance(word, str) or not _fits_a_line(word):
+                raise ValueError(f"A word is text without line breaks and not empty. Received: {word!r} as word {i}")
         self._ids = {word: i for i, word in enumerate(self.words)}
         if len(self._ids) != len(self.words):
             duplicate = next(word for word, count in Counter(self.words).items() if count > 1)
@@ -57,14 +63,19 @@ class Vocabulary:
             minimum_count: Words with fewer occurrences are left out.
 
         Raises:
-            ValueError: If the text has no tokens or `size` leaves no room for a word.
+            ValueError: If no word is left, or `size` leaves no room for one.
         """
-        if size is not None and size < 3:
-            raise ValueError(f"`size` must be at least 3: <unk>, <eos> and one word. Received: size={size}")
-        if not counts:
-            raise ValueError("The training text must have at least one token. Received: a text without tokens.")
+        if size is not None:
+            check_integer("size", size, least=3)  # <unk>, <eos> and one word
+        check_integer("minimum_count", minimum_count)
         specials = (END_OF_SENTENCE, UNKNOWN)
-        ordinary = [w for w, c in counts.items() if c >= minimum_count and w not in specials]
+        # A NUL makes a file binary, which is not read as a vocabulary.
+        ordinary = [w for w, c in counts.items() if c >= minimum_count and w not in specials and "\0" not in w]
+        if not ordinary:
+            raise ValueError(
+                f"The training text must have a word that occurs at least {minimum_count} times. "
+                f"Received: {len(counts.keys() - set(specials)):,} different words, which occur less often."
+            )
         ordinary.sort(key=lambda word: (-counts[word], word))
         kept = [*ordinary[: None if size is None else size - 2], *specials]
         return cls(sorted(kept, key=lambda word: (-counts[word], word)))
@@ -104,5 +115,19 @@ class Vocabulary:
 
     @classmethod
     def load(cls, path: str | Path) -> "Vocabulary":
-        """Reads a file written by `save`."""
-        return cls(list(read_lines(path)))
+        """Reads a file written by `save`.
+
+        Raises:
+            FileNotFoundError: If the file does not exist.
+            ValueError: If the file does not hold a vocabulary. The message gives its path.
+        """
+        words = list(read_lines(path))
+        try:
+            return cls(words)
+        except ValueError as error:
+            raise ValueError(f"{path}: {error}") from None
+
+
+def _fits_a_line(word: str) -> bool:
+    """Whether a word is a line of a UTF-8 file: surrogates cannot be written."""
+    return bool(word) and not word.endswith("\r") and not re.search("[\n\ud800-\udfff]", word)

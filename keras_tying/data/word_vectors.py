@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
-from keras_tying.data.text import END_OF_SENTENCE, UNKNOWN
+from keras_tying.data.text import BYTE_ORDER_MARK, END_OF_SENTENCE, UNKNOWN
 from keras_tying.data.vocabulary import Vocabulary
 from keras_tying.files import write_atomically
 
@@ -21,9 +21,9 @@ def save_word_vectors(path: str | Path, words: list[str], matrix: np.ndarray) ->
     """Writes words and their vectors `[V, H]`, in the binary format if the file name ends in `.bin`, else as text.
 
     Raises:
-        ValueError: If a word is empty or contains a space, which the formats do not allow.
+        ValueError: If a word is empty or contains a space or a newline, which the formats do not allow.
     """
-    invalid = next((word for word in words if not word or any(c.isspace() for c in word)), None)
+    invalid = next((word for word in words if not word or " " in word or "\n" in word), None)
     if invalid is not None:
         raise ValueError(f"Words in a word2vec file must not be empty or contain spaces. Received: {invalid!r}")
     matrix = np.asarray(matrix, "<f4")
@@ -46,7 +46,7 @@ def load_word_vectors(path: str | Path) -> tuple[list[str], np.ndarray]:
     path = Path(path)
     if not path.is_file():
         raise FileNotFoundError(f"There is no file {path}. Check the name.")
-    content = path.read_bytes()
+    content = path.read_bytes().removeprefix(BYTE_ORDER_MARK.encode())
     header, _, body = content.partition(b"\n")
     try:
         count, width = map(int, header.split())
@@ -82,7 +82,7 @@ def vectors_for(vocabulary: Vocabulary, path: str | Path) -> np.ndarray:
 
 
 def _read_text(body: bytes, count: int, width: int) -> tuple[list[str], list]:
-    lines = body.decode().splitlines()
+    lines = body.decode().removesuffix("\n").split("\n") if body else []
     if len(lines) != count:
         raise ValueError(f"{len(lines)} words")
     words, rows = [], []

@@ -1,43 +1,35 @@
-"""A cluster of workers on this machine, restarted together when one is lost.
-
-python -m keras_tying.distribution.local_cluster --workers 2 -- train/lm.py --run runs/two --restartable
+"""A cluster of workers on this machine, restarted together when one is lost: `keras-tying cluster`.
 
 Every worker runs the command with a `TF_CONFIG` of its own. When one fails, the others are stopped and, if the run can
 be resumed, all are started again, as a scheduler does.
 """
 
-import argparse
 import json
 import os
+import runpy
 import signal
 import socket
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Sequence
 from contextlib import ExitStack
 
 from keras_tying.distribution.strategies import RESUMABLE
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(
-        prog="keras-tying cluster", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--restarts", type=int, default=0, help="maximum number of restarts after the loss of a worker")
-    parser.add_argument("--grace-seconds", type=float, default=20.0, help="time for a worker to stop")
-    parser.add_argument("command", nargs="+", help="a script and its arguments, after --")
-    arguments = parser.parse_args(argv)
-    if arguments.workers < 1 or arguments.restarts < 0:
-        parser.error("--workers must be at least 1 and --restarts at least 0.")
-    command = [sys.executable, *arguments.command]
-    return run_cluster(command, arguments.workers, arguments.restarts, arguments.grace_seconds)
-
-
 def run_cluster(command: list[str], workers: int, restarts: int = 0, grace_seconds: float = 20.0) -> int:
-    """Runs a command as several workers. Returns the exit code of the first that failed, or 0."""
+    """Runs a command as several workers.
+
+    Args:
+        command: The command and its arguments.
+        workers: Number of workers.
+        restarts: Maximum number of restarts after the loss of a worker.
+        grace_seconds: Time for a worker to stop.
+
+    Returns:
+        The exit code of the first worker that failed, or 0.
+    """
     asked_to_stop = threading.Event()
     for attempt in range(restarts + 1):
         code = _run_once(command, workers, grace_seconds, asked_to_stop)
@@ -113,4 +105,5 @@ def free_ports(count: int) -> list[int]:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.argv.insert(1, "cluster")
+    runpy.run_module("keras_tying", run_name="__main__")

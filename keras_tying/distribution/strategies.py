@@ -3,17 +3,17 @@
 import json
 import os
 import socket
+import sys
 import time
 from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any, TypeVar
 
-from keras_tying import backend
-
 T = TypeVar("T")
 
 STRATEGIES = ("auto", "one", "mirrored", "multiworker")
 SLURM_PORT = 8888
+DEFAULT_WAIT_MINUTES = 10.0
 RESUMABLE = 75
 """Exit code of a process whose run can be continued by the same command (EX_TEMPFAIL)."""
 
@@ -66,7 +66,9 @@ class Distribution:
             sum_over_workers_of(self.strategy, [1.0])
 
 
-def open_distribution(strategy: str = "auto", replicas: int | None = None, wait_minutes: float = 10.0) -> Distribution:
+def open_distribution(
+    strategy: str = "auto", replicas: int | None = None, wait_minutes: float | None = None
+) -> Distribution:
     """Sets up the devices that a run trains on. Must be called before anything is computed.
 
     Args:
@@ -75,21 +77,17 @@ def open_distribution(strategy: str = "auto", replicas: int | None = None, wait_
             where several are named, or else one device.
         replicas: With `"mirrored"`, how many GPUs, or parts of the processor where there are no GPUs.
             Default: all GPUs, or a part a core.
-        wait_minutes: How long to wait for workers that have not come up.
+        wait_minutes: With several workers, how long to wait for those that have not come up. Default: 10.
 
     Raises:
         ValueError: If there is not what was asked for.
         WorkersMissing: If workers have not come up in time.
     """
-    if strategy not in STRATEGIES:
-        raise ValueError(f"`strategy` must be one of {STRATEGIES}. Received: {strategy!r}")
-    if strategy == "auto":
-        several = _workers_of_tf_config() > 1 or int(os.environ.get("SLURM_NTASKS", 1)) > 1
-        strategy = "multiworker" if several else "one"
-    if replicas is not None and (strategy != "mirrored" or replicas < 1):
-        raise ValueError(f"--replicas needs --strategy mirrored and a positive number. Received: --replicas {replicas}")
+    strategy = resolve_strategy(strategy, replicas, wait_minutes)
     if strategy == "one":
         return Distribution()
+    from keras_tying import backend
+
     if not backend.HAS_STRATEGIES:
         raise ValueError(f"--strategy {strategy} needs the TensorFlow backend. Received: KERAS_BACKEND={backend.NAME}")
     import tensorflow as tf
@@ -97,19 +95,84 @@ def open_distribution(strategy: str = "auto", replicas: int | None = None, wait_
     if strategy == "mirrored":
         return Distribution(tf.distribute.MirroredStrategy(_devices(tf, replicas)))
     resolver = _cluster(tf)
-    wait_for_workers(resolver.cluster_spec().as_dict(), resolver.task_type, resolver.task_id, wait_minutes)
+    wait_for_workers(
+        resolver.cluster_spec().as_dict(),
+        resolver.task_type,
+        resolver.task_id,
+        DEFAULT_WAIT_MINUTES if wait_minutes is None else wait_minutes,
+    )
     return Distribution(tf.distribute.MultiWorkerMirroredStrategy(resolver))
 
 
-def _workers_of_tf_config() -> int:
-    config = os.environ.get("TF_CONFIG", "{}")
-    try:
-        cluster = json.loads(config).get("cluster", {})
-    except (ValueError, AttributeError) as error:
+def resolve_strategy(strategy: str, replicas: int | None, wait_minutes: float | None) -> str:
+    """The strategy that `open_distribution` opens: `"auto"` becomes another one. For arguments and errors see there."""
+    if strategy not in STRATEGIES:
+        raise ValueError(f"`strategy` must be one of {STRATEGIES}. Received: {strategy!r}")
+    if strategy == "auto":
+        strategy = "multiworker" if _workers_of_tf_config() > 1 or _slurm_tasks() > 1 else "one"
+    if replicas is not None and (strategy != "mirrored" or replicas < 1):
+        raise ValueError(f"--replicas needs --strategy mirrored and a positive number. Received: --replicas {replicas}")
+    if wait_minutes is not None and strategy != "multiworker":
         raise ValueError(
-            f"TF_CONFIG must be a JSON object with the tables `cluster` and `task`. Received: {config}"
-        ) from error
+            f"--wait-minutes needs several workers, see --strategy multiworker. Received: --wait-minutes "
+            f"{wait_minutes:g} with the strategy {strategy}"
+        )
+    if strategy == "multiworker" and not _workers_of_tf_config() and not _slurm_tasks():
+        raise ValueError(
+            "--strategy multiworker needs to know the workers: set TF_CONFIG, start it under Slurm, or try it on this "
+            "machine with keras-tying cluster. Received neither TF_CONFIG nor SLURM_NTASKS."
+        )
+    return strategy
+
+
+def _slurm_tasks() -> int:
+    """Number of tasks of the Slurm job; 0 outside of one."""
+    tasks = os.environ.get("SLURM_NTASKS", "0")
+    if not tasks.isdecimal():
+        raise ValueError(f"SLURM_NTASKS must be the number of tasks of the Slurm job. Received: {tasks!r}")
+    return int(tasks)
+
+
+def _workers_of_tf_config() -> int:
+    """Number of workers that `TF_CONFIG` names; 0 without it.
+
+    Raises:
+        ValueError: If it has another shape than `tf.distribute` documents, or its task is none of its workers.
+    """
+    text = os.environ.get("TF_CONFIG", "")
+    if not text:
+        return 0
+
+    def problem(what: str) -> ValueError:
+        return ValueError(
+            f"TF_CONFIG must be a JSON object with the tables `cluster` and `task`, see docs/distributed.md: {what}. "
+            f"Received: {text}"
+        )
+
+    try:
+        config = json.loads(text)
+    except ValueError as error:
+        raise problem(f"it is not JSON ({error})") from None
+    if not isinstance(config, dict) or not isinstance(config.get("cluster", {}), dict):
+        raise problem("it or its `cluster` is no object")
+    cluster, task = config.get("cluster", {}), config.get("task")
+    for job, addresses in cluster.items():
+        if not isinstance(addresses, list) or not all(map(_is_address, addresses)):
+            raise problem(f"the job {job!r} must be a list of addresses such as 'host:2222'")
+    if not cluster:
+        return 0
+    if not isinstance(task, dict) or not isinstance(task.get("type"), str) or not str(task.get("index")).isdecimal():
+        raise problem("`task` must have a `type` and an `index`")
+    if int(task["index"]) >= len(cluster.get(task["type"], ())):
+        raise problem(f"`cluster` has no {task['type']} {task['index']}")
     return sum(len(addresses) for job, addresses in cluster.items() if job in ("chief", "worker"))
+
+
+def _is_address(address: Any) -> bool:
+    if not isinstance(address, str):
+        return False
+    host, _, port = address.rpartition(":")
+    return bool(host) and port.isdecimal() and 0 < int(port) < 65536
 
 
 def _devices(tf, replicas: int | None) -> list[str]:
@@ -130,12 +193,10 @@ def _cluster(tf):
     resolvers = tf.distribute.cluster_resolver
     if _workers_of_tf_config():
         return resolvers.TFConfigClusterResolver()
-    if "SLURM_NTASKS" in os.environ:
+    try:
         return resolvers.SlurmClusterResolver(port_base=SLURM_PORT)
-    raise ValueError(
-        "--strategy multiworker needs to know the workers: set TF_CONFIG, start it under Slurm, or try it on this "
-        "machine with python -m keras_tying.distribution.local_cluster. Received neither TF_CONFIG nor SLURM_NTASKS."
-    )
+    except (RuntimeError, LookupError) as error:
+        raise ValueError(f"The variables of the Slurm job do not describe its tasks: {error}") from None
 
 
 class WorkersMissing(TimeoutError):
@@ -184,9 +245,8 @@ def _answers(address: str) -> bool:
 
 def errors_of_lost_workers() -> tuple[type[Exception], ...]:
     """What TensorFlow raises where a worker does not answer any more."""
-    if not backend.HAS_STRATEGIES:
+    tensorflow = sys.modules.get("tensorflow")
+    if tensorflow is None:
         return ()
-    import tensorflow as tf
-
-    errors = tf.errors
+    errors = tensorflow.errors
     return errors.UnavailableError, errors.AbortedError, errors.DeadlineExceededError, errors.CancelledError

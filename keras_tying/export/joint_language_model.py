@@ -6,8 +6,8 @@ import keras
 import tensorflow as tf
 
 from keras_tying.data import Vocabulary
-from keras_tying.export.saving import check_backend, save_signatures, trace
-from keras_tying.export.text import TextInGraph
+from keras_tying.export.saving import check_backend, checked, save_signatures, trace
+from keras_tying.export.text import TextInGraph, split_at_whitespace
 
 FAR = 2**30
 """A position beyond any sentence."""
@@ -18,7 +18,7 @@ def export_joint_language_model(
     source_vocabulary: Vocabulary,
     target_vocabulary: Vocabulary,
     path: str | Path,
-    tokenization: str = "spaces",
+    tokenization: str = "words",
 ) -> None:
     """Writes a joint language model as a SavedModel that needs only TensorFlow.
 
@@ -40,7 +40,7 @@ def export_joint_language_model(
         source_vocabulary: Vocabulary of the source language.
         target_vocabulary: Vocabulary of the target language.
         path: Folder of the SavedModel, for TensorFlow Serving `.../NAME/1`. An existing one is replaced.
-        tokenization: Name of the tokenization, see `keras_tying.data.tokenize`.
+        tokenization: Name of the tokenization of the training text, see `keras_tying.data.tokenize`.
 
     Raises:
         ValueError: If model and vocabularies differ in size.
@@ -83,7 +83,7 @@ class ServedJointLanguageModel:
         return {"log_probabilities": tf.nn.log_softmax(tf.cast(self.model.scores(hidden), tf.float32))}
 
     def next_word(self, source, alignment, history, k):
-        tf.debugging.assert_positive(k, "k must be at least 1")
+        k = checked(k, k >= 1, "k must be at least 1")
         scores = self.log_probabilities(source, alignment, history)["log_probabilities"]
         best = tf.math.top_k(scores, tf.minimum(k, self.model.target_vocabulary_size))
         return {"words": self.target.decode(best.indices), "log_probabilities": best.values}
@@ -131,7 +131,7 @@ def affiliated(alignment, source_lengths, word):
     Returns:
         Source positions, `int64 [B]`.
     """
-    links = tf.strings.split(alignment)
+    links = split_at_whitespace(alignment)
     numbers = tf.strings.to_number(tf.strings.split(links.flat_values, "-").to_tensor("", shape=[None, 2]), tf.int64)
     source, target = (
         links.with_flat_values(numbers[:, side]).to_tensor(FAR)
@@ -139,7 +139,7 @@ def affiliated(alignment, source_lengths, word):
     )
     real = target < FAR
     within = tf.reduce_all(~real | (source < source_lengths[:, None]))
-    tf.debugging.assert_equal(within, True, "a link points beyond the end of its source sentence")
+    source = checked(source, within, "a link points beyond the end of its source sentence")
     distance = target - word[:, None]
     key = tf.where(real, 2 * tf.abs(distance) + tf.cast(distance < 0, tf.int64), FAR)  # right before left
     nearest = tf.reduce_min(tf.concat([key, tf.fill([tf.shape(key)[0], 1], tf.constant(FAR, tf.int64))], 1), 1)

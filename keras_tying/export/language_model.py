@@ -6,14 +6,14 @@ import keras
 import tensorflow as tf
 
 from keras_tying.data import Vocabulary
-from keras_tying.export.saving import check_exportable, save_signatures, trace
+from keras_tying.export.saving import check_exportable, checked, save_signatures, trace
 from keras_tying.export.text import TextInGraph
 from keras_tying.losses.cross_entropy import linear_token_losses
 from keras_tying.models.sampling import candidate_scores
 
 
 def export_language_model(
-    model: keras.Model, vocabulary: Vocabulary, path: str | Path, tokenization: str = "spaces"
+    model: keras.Model, vocabulary: Vocabulary, path: str | Path, tokenization: str = "words"
 ) -> None:
     """Writes a language model as a SavedModel that needs only TensorFlow.
 
@@ -35,7 +35,7 @@ def export_language_model(
         model: A trained `LanguageModel`.
         vocabulary: Vocabulary of the model.
         path: Folder of the SavedModel, for TensorFlow Serving `.../NAME/1`. An existing one is replaced.
-        tokenization: Name of the tokenization, see `keras_tying.data.tokenize`.
+        tokenization: Name of the tokenization of the training text, see `keras_tying.data.tokenize`.
 
     Raises:
         ValueError: If model and vocabulary differ in size.
@@ -80,14 +80,20 @@ class ServedLanguageModel:
         }
 
     def next_word(self, prefix, k):
-        tf.debugging.assert_positive(k, "k must be at least 1")
+        k = checked(k, k >= 1, "k must be at least 1")
         logits, _, _ = self._read(prefix)
         best = tf.math.top_k(tf.nn.softmax(logits), tf.minimum(k, self.model.vocabulary_size))
         return {"words": self.text.decode(best.indices), "probabilities": best.values}
 
     def generate(self, prefix, length, temperature, top_k, top_p, seed):
-        tf.debugging.assert_non_negative(length, "length must be at least 0")
-        tf.debugging.assert_non_negative(temperature, "temperature must be at least 0")
+        length = checked(length, length >= 0, "length must be at least 0")
+        temperature = checked(
+            temperature,
+            (temperature >= 0) & tf.math.is_finite(temperature),
+            "temperature must be a finite number of at least 0",
+        )
+        top_k = checked(top_k, top_k >= 0, "top_k must be at least 1, or 0 for no limit")
+        top_p = checked(top_p, (top_p > 0) & (top_p <= 1), "top_p must be above 0 and at most 1")
         logits, state, lengths = self._read(prefix, length)
         top_k = tf.where(top_k > 0, top_k, self.model.vocabulary_size)
 

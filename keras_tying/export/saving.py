@@ -1,6 +1,5 @@
 """Writing traced functions as a SavedModel."""
 
-import shutil
 from pathlib import Path
 
 import keras
@@ -8,6 +7,7 @@ import tensorflow as tf
 
 from keras_tying import backend
 from keras_tying.data import Vocabulary
+from keras_tying.files import replacing
 
 
 def check_exportable(model: keras.Model, vocabulary: Vocabulary) -> None:
@@ -29,6 +29,15 @@ def check_backend() -> None:
             "Export needs the TensorFlow backend. Load the model with KERAS_BACKEND=tensorflow. "
             f"Received: {backend.NAME}"
         )
+
+
+def checked(value: tf.Tensor, valid: tf.Tensor, message: str) -> tf.Tensor:
+    """A value that no operation of a graph can use before `valid` was found true everywhere.
+
+    In the graph, raises `tf.errors.InvalidArgumentError` with the message if it was not.
+    """
+    with tf.control_dependencies([tf.debugging.assert_equal(valid, True, message)]):
+        return tf.identity(value)
 
 
 def trace(specs: dict) -> dict:
@@ -58,9 +67,6 @@ def save_signatures(model: keras.Model, texts: tuple, signatures: dict, path: st
 def write_saved_model(module: tf.Module, signatures: dict, path: str | Path) -> None:
     """Writes a module to a temporary folder, then replaces `path` with it."""
     path = Path(path)
-    unfinished = path.with_name(f".{path.name}.unfinished")
-    shutil.rmtree(unfinished, ignore_errors=True)
     path.parent.mkdir(parents=True, exist_ok=True)
-    tf.saved_model.save(module, str(unfinished), signatures=signatures)
-    shutil.rmtree(path, ignore_errors=True)
-    unfinished.replace(path)
+    with replacing(path) as new:
+        tf.saved_model.save(module, str(new), signatures=signatures)

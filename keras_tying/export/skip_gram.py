@@ -7,7 +7,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_tying.data import Vocabulary, without_special_words
-from keras_tying.export.saving import check_exportable, trace, write_saved_model
+from keras_tying.export.saving import check_exportable, checked, trace, write_saved_model
 
 
 def export_skip_gram(model: keras.Model, vocabulary: Vocabulary, path: str | Path) -> None:
@@ -31,7 +31,8 @@ def export_skip_gram(model: keras.Model, vocabulary: Vocabulary, path: str | Pat
         RuntimeError: If the backend of Keras is not TensorFlow.
     """
     check_exportable(model, vocabulary)
-    words, matrix = without_special_words(vocabulary, keras.ops.convert_to_numpy(model.embedding.embeddings))
+    matrix = model.embedding_matrices()["tied" if model.tied else "input"]
+    words, matrix = without_special_words(vocabulary, keras.ops.convert_to_numpy(matrix))
     served = ServedWords(words, matrix)
     strings, integer = tf.TensorSpec([None], tf.string), tf.TensorSpec([], tf.int32)
     signatures = {
@@ -58,7 +59,7 @@ class ServedWords(tf.Module):
         return {"vector": tf.where(known[:, None], tf.gather(self.matrix, ids), 0.0), "known": known}
 
     def similar_words(self, words, k):
-        tf.debugging.assert_positive(k, "k must be at least 1")
+        k = checked(k, k >= 1, "k must be at least 1")
         ids, known = self._find(words)
         lengths = tf.maximum(self.lengths, 1e-12)
         queries = tf.gather(self.matrix, ids) / tf.gather(lengths, ids)[:, None]

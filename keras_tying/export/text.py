@@ -3,7 +3,7 @@
 import tensorflow as tf
 
 from keras_tying.data import Vocabulary
-from keras_tying.data.text import NOT_LETTERS, PUNCTUATION, check_tokenization
+from keras_tying.data.text import BYTE_ORDER_MARK, WHITESPACE, is_lower_cased, lower_case, rewrites
 
 
 class TextInGraph(tf.Module):
@@ -16,8 +16,11 @@ class TextInGraph(tf.Module):
 
     def __init__(self, vocabulary: Vocabulary, tokenization: str):
         super().__init__(name="text")
-        check_tokenization(tokenization)
-        self.tokenization = tokenization
+        self.rewrites = rewrites(tokenization)
+        self.is_lower_cased = is_lower_cased(tokenization)
+        if self.is_lower_cased:
+            pairs = [tf.constant(list(part), tf.int64) for part in zip(*lower_case().items(), strict=True)]
+            self.lower_case = tf.lookup.StaticHashTable(tf.lookup.KeyValueTensorInitializer(*pairs), default_value=-1)
         self.end_id = vocabulary.end_id
         words = tf.constant(vocabulary.words)
         ids = tf.range(len(vocabulary), dtype=tf.int64)
@@ -28,13 +31,18 @@ class TextInGraph(tf.Module):
 
     def encode(self, sentences: tf.Tensor) -> tf.RaggedTensor:
         """Converts sentences, `string [B]`, to ids, `int64 [B, (T)]`."""
-        if self.tokenization == "plain":
-            sentences = tf.strings.lower(sentences, encoding="utf-8")
-            sentences = tf.strings.regex_replace(sentences, PUNCTUATION, r" \1 ")
-        elif self.tokenization == "letters":
-            sentences = tf.strings.lower(sentences, encoding="utf-8")
-            sentences = tf.strings.regex_replace(sentences, NOT_LETTERS, " ")
-        return self.table.lookup(tf.strings.split(sentences))
+        sentences = tf.strings.regex_replace(sentences, f"^{BYTE_ORDER_MARK}", "")
+        if self.is_lower_cased:
+            sentences = self._lower_cased(sentences)
+        for pattern, replacement in self.rewrites:
+            sentences = tf.strings.regex_replace(sentences, pattern, replacement)
+        return self.table.lookup(split_at_whitespace(sentences))
+
+    def _lower_cased(self, sentences):
+        """The sentences in lower case, which for other than ASCII characters differs between libraries."""
+        characters = tf.cast(tf.strings.unicode_decode(sentences, "UTF-8"), tf.int64)
+        lower = self.lower_case.lookup(characters)
+        return tf.strings.unicode_encode(tf.cast(tf.where(lower < 0, characters, lower), tf.int32), "UTF-8")
 
     def decode(self, ids: tf.Tensor) -> tf.Tensor:
         """Converts ids of any shape to words."""
@@ -50,3 +58,8 @@ class TextInGraph(tf.Module):
         padded = ids.to_tensor(self.end_id)  # the first padding id of each row is the end of its sentence
         inputs, targets = tf.concat([ends, padded], axis=1), tf.concat([padded, ends], axis=1)
         return tf.cast(inputs, tf.int32), tf.cast(targets, tf.int32), ids.row_lengths() + 1
+
+
+def split_at_whitespace(sentences: tf.Tensor) -> tf.RaggedTensor:
+    """Splits sentences, `string [B]`, where Python's `str.split` does, which `tf.strings.split` alone does not."""
+    return tf.strings.split(tf.strings.regex_replace(sentences, WHITESPACE, " "))

@@ -7,7 +7,9 @@ import tensorflow as tf
 import tensorflow_text
 
 from keras_tying.backend.tensorflow.beam_search import search_in_graph
+from keras_tying.checks import check_integer, check_number
 from keras_tying.data import Subwords
+from keras_tying.data.subwords import LONGEST_SENTENCE
 from keras_tying.export.saving import check_backend, save_signatures, trace
 
 
@@ -17,7 +19,7 @@ def export_translator(
     path: str | Path,
     beam_size: int = 5,
     length_penalty: float = 1.0,
-    maximum_length: int = 512,
+    maximum_length: int = LONGEST_SENTENCE,
 ) -> None:
     """Writes a translation model as a SavedModel that needs only TensorFlow and tensorflow_text.
 
@@ -39,13 +41,16 @@ def export_translator(
         maximum_length: Maximum number of subwords per sentence. Longer sentences are truncated.
 
     Raises:
-        ValueError: If model and subwords differ in size.
+        ValueError: If model and subwords differ in size, or an argument is outside its range.
         RuntimeError: If the backend of Keras is not TensorFlow.
     """
     check_backend()
     sizes = model.source_vocabulary_size, model.target_vocabulary_size
     if sizes != (len(subwords), len(subwords)):
         raise ValueError(f"The model has {sizes[0]} and {sizes[1]} subwords. Received: {len(subwords)} for both.")
+    check_integer("beam_size", beam_size)
+    check_integer("maximum_length", maximum_length)
+    check_number("length_penalty", length_penalty)
     served = ServedTranslator(model, subwords, beam_size, length_penalty, maximum_length)
     strings = tf.TensorSpec([None], tf.string)
     signatures = trace({name: (served.translate, (strings,)) for name in ("serving_default", "translate")})

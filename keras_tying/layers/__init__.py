@@ -1,10 +1,10 @@
 """Layers: tied embedding, recurrent layers, attention and dropout."""
 
-from keras_tying.layers.additive_attention import AdditiveAttention
+from keras_tying.layers.annotation_attention import AnnotationAttention
 from keras_tying.layers.carried_state import CarriedState
 from keras_tying.layers.conditional_gru import ConditionalGRU
 from keras_tying.layers.dropout import Dropout
-from keras_tying.layers.gru import GRU
+from keras_tying.layers.gru import OneBiasGRU
 from keras_tying.layers.lstm import LSTM
 from keras_tying.layers.recurrent_highway import RecurrentHighway
 from keras_tying.layers.section_means import SectionMeans
@@ -13,12 +13,12 @@ from keras_tying.layers.tied_embedding import TiedEmbedding
 from keras_tying.layers.word_dropout import WordDropout
 
 __all__ = [
-    "GRU",
     "LSTM",
-    "AdditiveAttention",
+    "AnnotationAttention",
     "CarriedState",
     "ConditionalGRU",
     "Dropout",
+    "OneBiasGRU",
     "RecurrentHighway",
     "SectionMeans",
     "TiedDense",

@@ -3,6 +3,8 @@
 import keras
 from keras import ops
 
+from keras_tying.checks import check_integer
+
 
 @keras.saving.register_keras_serializable("keras_tying")
 class CarriedState(keras.layers.Layer):
@@ -28,9 +30,11 @@ class CarriedState(keras.layers.Layer):
         self.widths = list(widths)
         self.batch_size = None
         self._states = []
+        self.built = True
 
     def allocate(self, batch_size):
         """Creates zero states for `batch_size` rows, unless they exist."""
+        check_integer("batch_size", batch_size)
         if batch_size == self.batch_size:
             return
         if self.batch_size is not None:

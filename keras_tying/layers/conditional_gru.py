@@ -6,7 +6,8 @@ import keras
 from keras import ops
 
 from keras_tying.backend import dispatch
-from keras_tying.layers.additive_attention import AdditiveAttention, attention_weights
+from keras_tying.checks import check_integer, check_steps
+from keras_tying.layers.annotation_attention import AnnotationAttention, attention_weights
 from keras_tying.layers.gru import OrthogonalGates, gru_step
 
 
@@ -46,7 +47,7 @@ class ConditionalGRU(keras.layers.Layer):
         c, a = attention(m, annotations)
         s' = GRU_2(c, m)
 
-    Both steps follow the equations of `GRU`. The bias of the second step is added to its recurrent product.
+    Both steps follow the equations of `OneBiasGRU`. The bias of the second step is added to its recurrent product.
     The products with `y` are computed for all steps at once. The annotations are multiplied with the kernels
     of the attention and of the second step once per sentence.
 
@@ -78,10 +79,11 @@ class ConditionalGRU(keras.layers.Layer):
         are those of the dl4mt tutorial.
     """
 
-    def __init__(self, units, attention_units=None, **kwargs):
+    def __init__(self, units, *, attention_units=None, **kwargs):
         super().__init__(**kwargs)
-        if units < 1:
-            raise ValueError(f"`units` must be at least 1. Received: units={units}")
+        check_integer("units", units)
+        if attention_units is not None:
+            check_integer("attention_units", attention_units)
         self.units = units
         self.attention_units = attention_units
         self.attention: Any = None
@@ -98,7 +100,7 @@ class ConditionalGRU(keras.layers.Layer):
         self.second_kernel = kernel(context, "glorot_uniform", "second_kernel")
         self.second_recurrent_kernel = kernel(self.units, OrthogonalGates(), "second_recurrent_kernel")
         self.second_bias = self.add_weight((width,), "zeros", name="second_bias")
-        self.attention = AdditiveAttention(self.attention_units or context, dtype=self.dtype_policy, name="attention")
+        self.attention = AnnotationAttention(self.attention_units or context, dtype=self.dtype_policy, name="attention")
         self.attention.build((None, self.units), annotations_shape)
         self.built = True
 
@@ -109,6 +111,7 @@ class ConditionalGRU(keras.layers.Layer):
         return Memory(annotations, self.attention.keys(annotations), projected, ops.convert_to_tensor(mask))
 
     def call(self, inputs, memory, state):
+        check_steps("inputs", inputs)
         states, weights = conditional_gru_sequence(self._project(inputs), state, memory, self._recurrent_weights())
         return states, ops.matmul(weights, memory.annotations), weights
 
@@ -141,12 +144,13 @@ class ConditionalGRU(keras.layers.Layer):
         )
         return RecurrentWeights(*(ops.cast(weight, self.compute_dtype) for weight in weights))
 
+    def compute_output_shape(self, inputs_shape, annotations_shape):
+        positions, width = annotations_shape[1:]
+        return tuple((*inputs_shape[:2], size) for size in (self.units, width, positions))
+
     def compute_output_spec(self, inputs, memory, state):
-        batch, steps, _ = inputs.shape
-        _, positions, width = memory.annotations.shape
-        return tuple(
-            keras.KerasTensor((batch, steps, size), dtype=self.compute_dtype) for size in (self.units, width, positions)
-        )
+        shapes = self.compute_output_shape(inputs.shape, memory.annotations.shape)
+        return tuple(keras.KerasTensor(shape, dtype=self.compute_dtype) for shape in shapes)
 
     def get_config(self):
         return {**super().get_config(), "units": self.units, "attention_units": self.attention_units}

@@ -4,10 +4,11 @@ import keras
 from keras import initializers, ops
 
 from keras_tying.backend import dispatch
+from keras_tying.checks import check_integer, check_steps
 
 
 @keras.saving.register_keras_serializable("keras_tying")
-class GRU(keras.layers.Layer):
+class OneBiasGRU(keras.layers.Layer):
     """Gated recurrent units with one bias, the reset gate applied after the recurrent product.
 
     With `x_t` the input and `h` the state::
@@ -17,7 +18,8 @@ class GRU(keras.layers.Layer):
         n_t = tanh(x_t W_n + b_n + r_t * (h_{t-1} U_n))
         h_t = u_t * h_{t-1} + (1 - u_t) * n_t
 
-    `keras.layers.GRU(reset_after=True)` has a second bias, `3H` parameters that the published models do not have.
+    `keras.layers.GRU(reset_after=True)` has a second bias, `3H` parameters that the published models do not have. This
+    layer starts from a zero state and always returns the states of all steps, in the order of the inputs.
     The input products of all steps are computed at once, before the recurrence. On TensorFlow the gradient of
     the recurrence is written out, and the gradient of the recurrent matrix is one product for all steps.
 
@@ -36,7 +38,7 @@ class GRU(keras.layers.Layer):
     Example:
 
     >>> import numpy as np, keras_tying as kt
-    >>> layer = kt.layers.GRU(8, go_backwards=True)
+    >>> layer = kt.layers.OneBiasGRU(8, go_backwards=True)
     >>> tuple(layer(np.zeros((2, 5, 3), "float32")).shape)
     (2, 5, 8)
 
@@ -45,10 +47,9 @@ class GRU(keras.layers.Layer):
         program used by Press and Wolf, Using the Output Embedding to Improve Language Models, section 4.3.
     """
 
-    def __init__(self, units, go_backwards=False, **kwargs):
+    def __init__(self, units, *, go_backwards=False, **kwargs):
         super().__init__(**kwargs)
-        if units < 1:
-            raise ValueError(f"`units` must be at least 1. Received: units={units}")
+        check_integer("units", units)
         self.units = units
         self.go_backwards = go_backwards
         self.supports_masking = True
@@ -60,6 +61,7 @@ class GRU(keras.layers.Layer):
         self.bias = self.add_weight((width,), "zeros", name="bias")
 
     def call(self, inputs, mask=None):
+        check_steps("inputs", inputs)
         projected = ops.matmul(inputs, self.kernel) + self.bias
         return gru_sequence(projected, ops.cast(self.recurrent_kernel, projected.dtype), mask, self.go_backwards)
 

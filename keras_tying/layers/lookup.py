@@ -13,6 +13,13 @@ from keras import ops
 from keras_tying.backend import dispatch
 
 
+def embedding_matrix(layer):
+    """The matrix `[V, H]` with which an embedding layer embeds words: its variable, or floats if it is quantized."""
+    if layer.quantization_mode is None:
+        return layer.embeddings
+    return layer(ops.arange(layer.input_dim, dtype="int32"))
+
+
 @dispatch
 def lookup(matrix, ids, alone):
     """Rows of `matrix` `[V, H]` at `ids` of any shape: `[..., H]`.

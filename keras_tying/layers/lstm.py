@@ -6,6 +6,7 @@ from keras import ops
 from keras_tying.backend import dispatch
 from keras_tying.backend.keras_internals import LSTMLoop, replace_seed_generator
 from keras_tying.backend.replicas import ReplicaSeedGenerator
+from keras_tying.checks import check_steps
 
 
 @dispatch
@@ -79,6 +80,10 @@ class LSTM(LSTMLoop):
         self.shared_dropout_masks = shared_dropout_masks
         self.drop_outputs = drop_outputs
         replace_seed_generator(self.cell, ReplicaSeedGenerator)
+
+    def call(self, sequences, initial_state=None, mask=None, training=False):
+        check_steps("sequences", sequences)
+        return super().call(sequences, initial_state, mask, training)
 
     def run_loop(self, sequences, initial_state, mask, training):
         dropout = self._masks(sequences, initial_state[0]) if training else [[], []]

@@ -5,6 +5,7 @@ from keras import initializers, ops
 
 from keras_tying.backend import dispatch
 from keras_tying.backend.replicas import ReplicaSeedGenerator
+from keras_tying.checks import check_integer, check_number, check_rate, check_steps
 
 
 @keras.saving.register_keras_serializable("keras_tying")
@@ -63,6 +64,7 @@ class RecurrentHighway(keras.layers.Layer):
     def __init__(
         self,
         units,
+        *,
         depth=10,
         dropout=0.0,
         recurrent_dropout=0.0,
@@ -76,11 +78,11 @@ class RecurrentHighway(keras.layers.Layer):
         **kwargs,
     ):
         super().__init__(**kwargs)
-        if depth < 1:
-            raise ValueError(f"`depth` must be at least 1. Received: depth={depth}")
-        for name, rate in {"dropout": dropout, "recurrent_dropout": recurrent_dropout}.items():
-            if not 0 <= rate < 1:
-                raise ValueError(f"`{name}` must be in [0, 1). Received: {name}={rate}")
+        check_integer("units", units)
+        check_integer("depth", depth)
+        check_rate("dropout", dropout)
+        check_rate("recurrent_dropout", recurrent_dropout)
+        check_number("transform_bias", transform_bias)
         self.units = units
         self.depth = depth
         self.dropout = dropout
@@ -116,6 +118,7 @@ class RecurrentHighway(keras.layers.Layer):
         return ops.concatenate([plain, ops.full_like(plain, self.transform_bias)], axis=1)
 
     def call(self, sequences, initial_state=None, training=None):
+        check_steps("sequences", sequences)
         state = initial_state[0] if isinstance(initial_state, (list, tuple)) else initial_state
         if state is None:
             state = ops.zeros((ops.shape(sequences)[0], self.units), self.compute_dtype)

@@ -3,6 +3,8 @@
 import keras
 from keras import ops
 
+from keras_tying.checks import check_integer
+
 SPLITS = ("adaptive", "fixed")
 
 
@@ -45,14 +47,12 @@ class SectionMeans(keras.layers.Layer):
         Source Context, sections 3.1 and 3.2.
     """
 
-    def __init__(self, sections=1, split="adaptive", stop_words=0, **kwargs):
+    def __init__(self, *, sections=1, split="adaptive", stop_words=0, **kwargs):
         super().__init__(**kwargs)
-        if sections < 1:
-            raise ValueError(f"`sections` must be at least 1. Received: sections={sections}")
+        check_integer("sections", sections)
         if split not in SPLITS:
             raise ValueError(f"`split` must be one of {SPLITS}. Received: split={split!r}")
-        if stop_words < 0:
-            raise ValueError(f"`stop_words` must be at least 0. Received: stop_words={stop_words}")
+        check_integer("stop_words", stop_words, least=0)
         self.sections = sections
         self.split = split
         self.stop_words = stop_words

@@ -5,7 +5,8 @@ import copy
 import keras
 from keras import constraints, initializers, ops, regularizers
 
-from keras_tying.backend.keras_internals import QuantizableEmbedding, set_mask
+from keras_tying.backend.keras_internals import QuantizableEmbedding, keep_shared
+from keras_tying.checks import check_number
 from keras_tying.layers.lookup import lookup
 
 
@@ -16,19 +17,31 @@ class TiedEmbedding(QuantizableEmbedding):
     Called on word ids it looks up rows of the matrix `S`. Called with `reverse=True` on hidden states
     it scores every word: `logits = h S^T + b`. With `tie_weights=True` both roles use one variable,
     whose gradient is the sum of the gradients of both roles. The layer can be called any number of times:
-    for three-way tying, use it for the encoder's input, the decoder's input and the decoder's output.
+    for three-way tying, use it for the encoder's input, the decoder's input and the decoder's output. Copies of a
+    functional model share as the model does. If several nested models share the layer, clone the outer model with
+    `keras.models.clone_model(model, recursive=True)`: without `recursive`, and in `from_config`, Keras copies each
+    nested model on its own, with every layer in it.
+
+    After `enable_lora(rank)` the delta of a tied matrix is in both roles, also when the layer is quantized to int8 or
+    int4, before or after. Its gradient is the sum over both roles. Without tying, the delta belongs to the lookup.
 
     Args:
         input_dim: Integer, the vocabulary size `V`.
         output_dim: Integer, the embedding size `H`.
         tie_weights: Boolean. `True` (default) shares the variable; `False` adds a separate
             `[H, V]` matrix for the reverse role.
+        embeddings_initializer: See `keras.layers.ReversibleEmbedding`, as for the other arguments up to
+            `logit_soft_cap` and `**kwargs`. The arguments of the bias are keyword-only.
+        embeddings_regularizer: See there.
+        embeddings_constraint: See there.
+        mask_zero: See there. Scores keep the mask of the hidden states.
+        reverse_dtype: See there.
+        logit_soft_cap: See there.
         use_bias: Boolean, whether logits get a bias of size `V`. Defaults to `True`.
         bias_initializer: Initializer of the bias. Defaults to `"zeros"`.
         bias_regularizer: Optional regularizer of the bias.
         bias_constraint: Optional constraint of the bias.
-        **kwargs: Further arguments of `keras.layers.ReversibleEmbedding`: `embeddings_initializer`,
-            `mask_zero`, `reverse_dtype`, `logit_soft_cap`, `dtype`, `name`, ...
+        **kwargs: Base layer arguments, such as `name` and `dtype`.
 
     Call arguments:
         inputs: Integer ids of any shape `[...]`, or, with `reverse=True`, floats `[..., H]`.
@@ -57,13 +70,34 @@ class TiedEmbedding(QuantizableEmbedding):
         input_dim,
         output_dim,
         tie_weights=True,
+        embeddings_initializer="uniform",
+        embeddings_regularizer=None,
+        embeddings_constraint=None,
+        mask_zero=False,
+        reverse_dtype=None,
+        logit_soft_cap=None,
+        *,
         use_bias=True,
         bias_initializer="zeros",
         bias_regularizer=None,
         bias_constraint=None,
         **kwargs,
     ):
-        super().__init__(input_dim, output_dim, tie_weights=tie_weights, **kwargs)
+        super().__init__(
+            input_dim,
+            output_dim,
+            tie_weights,
+            embeddings_initializer,
+            embeddings_regularizer,
+            embeddings_constraint,
+            mask_zero,
+            reverse_dtype,
+            logit_soft_cap,
+            **kwargs,
+        )
+        self.supports_masking = True
+        if self.logit_soft_cap is not None:
+            check_number("logit_soft_cap", self.logit_soft_cap, above=0)
         self.use_bias = use_bias
         self.bias_initializer = initializers.get(bias_initializer)
         self.bias_regularizer = regularizers.get(bias_regularizer)
@@ -73,6 +107,7 @@ class TiedEmbedding(QuantizableEmbedding):
     def build(self, input_shape=None):
         if self.built:
             return
+        rank, self.lora_rank = self.lora_rank, None  # Keras locks the layer when it enables LoRA
         super().build(input_shape)
         if self.use_bias:
             self.bias = self.add_weight(
@@ -82,12 +117,14 @@ class TiedEmbedding(QuantizableEmbedding):
                 constraint=self.bias_constraint,
                 name="bias",
             )
+        if rank:
+            self.enable_lora(rank, self.lora_alpha)
 
     @property
     def output_embeddings(self):
-        """The `[V, H]` matrix that scores words: `embeddings` itself when tied."""
+        """The `[V, H]` matrix that scores words: the matrix that embeds words when tied."""
         if self.quantization_mode is not None:
-            return ops.transpose(self.quantized_product(ops.eye(self.output_dim)))
+            return self.dequantized_output()
         return self.embeddings if self.tie_weights else ops.transpose(self.reverse_embeddings)
 
     def call(self, inputs, reverse=False):
@@ -102,9 +139,18 @@ class TiedEmbedding(QuantizableEmbedding):
         if keras.backend.standardize_dtype(ids.dtype) not in ("int32", "int64"):
             ids = ops.cast(ids, "int32")
         vectors = ops.cast(lookup(self.embeddings, ids, alone=not self.tie_weights), self.compute_dtype)
-        if self.mask_zero:
-            set_mask(vectors, ops.not_equal(ids, 0))
-        return vectors
+        return self.mark_padding(vectors, ids)
+
+    def compute_mask(self, inputs, mask=None):
+        """The mask of hidden states, which scores keep. Lookups set theirs in `call`."""
+        return mask
+
+    def compute_output_spec(self, inputs, reverse=False):
+        dtype = (reverse and self.reverse_dtype) or self.compute_dtype
+        return keras.KerasTensor(self.compute_output_shape(inputs.shape, reverse), dtype=dtype)
+
+    def compute_output_shape(self, input_shape, reverse=False):
+        return (*input_shape[:-1], self.input_dim) if reverse else (*input_shape, self.output_dim)
 
     def finish(self, logits):
         """Adds the bias, then applies the soft cap to the sum."""
@@ -128,6 +174,7 @@ class TiedEmbedding(QuantizableEmbedding):
         return spec
 
     def get_config(self):
+        keep_shared(self)
         return {
             **super().get_config(),
             "use_bias": self.use_bias,

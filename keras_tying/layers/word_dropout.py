@@ -4,6 +4,7 @@ import keras
 from keras import ops
 
 from keras_tying.backend.replicas import ReplicaSeedGenerator
+from keras_tying.checks import check_integer, check_rate
 
 
 @keras.saving.register_keras_serializable("keras_tying")
@@ -42,10 +43,11 @@ class WordDropout(keras.layers.Layer):
         Gal and Ghahramani, A Theoretically Grounded Application of Dropout in Recurrent Neural Networks, section 4.2.
     """
 
-    def __init__(self, vocabulary_size, rate, seed=None, **kwargs):
+    def __init__(self, vocabulary_size, rate, *, seed=None, **kwargs):
         super().__init__(**kwargs)
-        if not 0 <= rate < 1:
-            raise ValueError(f"`rate` must be in [0, 1). Received: rate={rate}")
+        self.supports_masking = True
+        check_integer("vocabulary_size", vocabulary_size)
+        check_rate("rate", rate)
         self.vocabulary_size = vocabulary_size
         self.rate = rate
         self.seed = seed

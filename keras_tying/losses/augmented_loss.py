@@ -33,9 +33,10 @@ class AugmentedLoss(SequenceCrossEntropy):
         cross_entropy_weight: Float at least 0, the weight of `J`. Defaults to 1.
         target_gradient: Boolean, whether the gradient also flows through `y~`; set it for tied models. Defaults to
             `False`.
-        scale: See `SequenceCrossEntropy`.
-        ignore_id: See `SequenceCrossEntropy`.
+        reduction: See `SequenceCrossEntropy`, as for the arguments below.
         name: Optional name.
+        dtype: See there.
+        ignore_id: See there.
 
     Raises:
         ValueError: If an argument is outside its range; when called, if input and output embeddings
@@ -55,16 +56,17 @@ class AugmentedLoss(SequenceCrossEntropy):
 
     def __init__(
         self,
+        *,
         gamma=0.65,
         tau=20.0,
         cross_entropy_weight=1.0,
         target_gradient=False,
-        scale="sum_over_steps",
-        ignore_id=None,
+        reduction="sum_over_steps",
         name="augmented_loss",
-        **kwargs,
+        dtype=None,
+        ignore_id=None,
     ):
-        super().__init__(scale=scale, ignore_id=ignore_id, name=name, **kwargs)
+        super().__init__(reduction=reduction, name=name, dtype=dtype, ignore_id=ignore_id)
         if tau <= 0:
             raise ValueError(f"`tau` must be positive. Received: tau={tau}")
         for argument, weight in {"gamma": gamma, "cross_entropy_weight": cross_entropy_weight}.items():
@@ -93,9 +95,9 @@ class AugmentedLoss(SequenceCrossEntropy):
         """
         if not 0 <= beta <= 1:
             raise ValueError(f"`beta` must be in [0, 1]. Received: beta={beta}")
-        return cls(beta * tau * vocabulary_size, tau, cross_entropy_weight=1 - beta, **kwargs)
+        return cls(gamma=beta * tau * vocabulary_size, tau=tau, cross_entropy_weight=1 - beta, **kwargs)
 
-    def __call__(self, y_true, y_pred, sample_weight=None):
+    def call(self, y_true, y_pred):
         raise ValueError(
             "`AugmentedLoss` needs the embeddings of a model, which logits do not have. Compile a model of "
             f"keras_tying with it, or call `from_hidden`. Received: y_pred of shape {tuple(y_pred.shape)}"

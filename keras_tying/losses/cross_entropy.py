@@ -17,32 +17,57 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import keras
+import numpy as np
 from keras import ops
 
 from keras_tying.backend import dispatch, portable
+from keras_tying.backend.keras_internals import mask_of
 from keras_tying.backend.replicas import rows_of_batch, sum_over_replicas
+from keras_tying.ids import check_ids
 
-REDUCTIONS = ("sum_over_steps", "mean")
+REDUCTIONS = ("sum_over_steps", "sum", "sum_over_batch_size", "mean", "mean_with_sample_weight", "none", None)
 
 
 @keras.saving.register_keras_serializable("keras_tying")
 class SequenceCrossEntropy(keras.losses.Loss):
     """Negative log-likelihood of the next words, on the scale of published learning rates.
 
-    As a Keras loss it takes logits. The models of keras_tying compiled with it train without keeping logits: loss and
-    gradient are computed from hidden states, in chunks of tokens.
+    As a Keras loss it takes logits, and equals `keras.losses.SparseCategoricalCrossentropy(from_logits=True)` with the
+    same `reduction`, mask and sample weights. The models of keras_tying compiled with it train without keeping logits:
+    loss and gradient are computed from hidden states, in chunks of tokens.
+
+    The loss is the sum over all tokens of the token's loss times its sample weight, divided by:
+
+    | `reduction` | divisor |
+    |---|---|
+    | `"sum_over_steps"` | the rows of the batch |
+    | `"sum"` | 1 |
+    | `"mean"`, `"sum_over_batch_size"` | the tokens that count |
+    | `"mean_with_sample_weight"` | the sample weights of the tokens that count |
+
+    Tokens that are masked (`mask_zero` of an embedding), or whose target is `ignore_id`, do not count. Rows and tokens
+    are those of all replicas, so the losses of all replicas add up to the loss of the batch.
 
     Args:
-        scale: `"sum_over_steps"` (default) sums over the `T` steps of a window and averages over the
-            rows of the batch, as the published recipes for Penn Treebank do: their learning rate 1 and
-            clipping norm 5 are for this scale. `"mean"` averages over tokens and is `T` times smaller.
-        label_smoothing: Float in [0, 1), the share of the target that is uniform over all words.
-        temperature: Positive float by which the logits are divided.
-        ignore_id: Optional integer. Targets equal to it are left out of the sum and the mean.
+        reduction: `"sum_over_steps"` (default) sums over the `T` steps of a window and averages over the rows of the
+            batch, as the published recipes for Penn Treebank do: their learning rate 1 and clipping norm 5 are for
+            this reduction. The others are those of Keras; `"none"` and `None` return the loss of each token and
+            cannot train from hidden states.
         name: Optional name.
+        dtype: Dtype of the computation from logits. Defaults to `keras.config.floatx()`.
+        label_smoothing: Float in [0, 1), the share of the target that is uniform over all words. Defaults to 0.
+        temperature: Positive float by which the logits are divided. Defaults to 1.
+        ignore_id: Optional integer. Targets equal to it do not count.
+
+    Call arguments:
+        y_true: Word ids `[...]` or `[..., 1]`. The loss of an id outside `[0, V)` is NaN; a model that trains with
+            TensorFlow on a processor stops with an error.
+        y_pred: Logits `[..., V]`.
+        sample_weight: Optional weights of rows, `[B]` or `[B, 1]`, or of tokens, `[B, T]`.
 
     Raises:
-        ValueError: If an argument is outside its range.
+        ValueError: If an argument is outside its range; when called, if the shapes do not fit, or if a NumPy array of
+            targets has an id outside `[0, V)`.
 
     Example:
 
@@ -58,89 +83,166 @@ class SequenceCrossEntropy(keras.losses.Loss):
 
     def __init__(
         self,
-        scale="sum_over_steps",
+        *,
+        reduction="sum_over_steps",
+        name="sequence_cross_entropy",
+        dtype=None,
         label_smoothing=0.0,
         temperature=1.0,
         ignore_id=None,
-        name="sequence_cross_entropy",
-        **kwargs,
     ):
-        super().__init__(name=name, **kwargs)
-        if scale not in REDUCTIONS:
-            raise ValueError(f"`scale` must be one of {REDUCTIONS}. Received: scale={scale!r}")
+        super().__init__(name=name, dtype=dtype)
+        if reduction not in REDUCTIONS:
+            raise ValueError(f"`reduction` must be one of {REDUCTIONS}. Received: reduction={reduction!r}")
         if not 0 <= label_smoothing < 1:
             raise ValueError(f"`label_smoothing` must be in [0, 1). Received: label_smoothing={label_smoothing}")
-        if temperature <= 0:
+        if not temperature > 0:
             raise ValueError(f"`temperature` must be positive. Received: temperature={temperature}")
-        self.scale = scale
+        self.reduction = reduction
         self.label_smoothing = label_smoothing
         self.temperature = temperature
         self.ignore_id = ignore_id
 
     def __call__(self, y_true, y_pred, sample_weight=None):
-        """Scalar loss of targets `[B, T]` under logits `[B, T, V]`."""
-        objective, _ = losses_from_logits(
-            ops.cast(y_pred, "float32") / self.temperature, ops.cast(y_true, "int32"), self.label_smoothing
-        )
-        return ops.sum(objective * self.token_weights(y_true, sample_weight))
+        """The loss of targets `[...]` under logits `[..., V]`: a scalar, or `[...]` without a reduction."""
+        losses, weights = self.losses_and_weights(y_true, y_pred, sample_weight)
+        weighted = losses * ops.cast(weights, losses.dtype)
+        return weighted if self.reduction in ("none", None) else ops.sum(weighted)
 
-    def token_weights(self, y_true, sample_weight=None):
+    def losses_and_weights(self, y_true, y_pred, sample_weight=None):
+        """The loss of each token `[...]`, 0 for those that do not count, and its weight in the scalar loss `[...]`."""
+        mask = mask_of(y_pred)
+        y_pred = ops.convert_to_tensor(y_pred, self.dtype)
+        if isinstance(y_true, np.ndarray):
+            check_ids(y_true if self.ignore_id is None else y_true[y_true != self.ignore_id], y_pred.shape[-1])
+        y_true = _without_last_axis(ops.convert_to_tensor(y_true), y_pred)
+        losses = self.call(y_true, y_pred)
+        if mask is not None:
+            losses = ops.where(mask, losses, 0)
+        return losses, self.token_weights(y_true, sample_weight, mask)
+
+    def call(self, y_true, y_pred):
+        """The loss `[...]` of each of the targets `[...]` under logits `[..., V]`; 0 for `ignore_id`."""
+        y_true = _without_last_axis(y_true, y_pred)
+        objective, _ = losses_from_logits(y_pred / self.temperature, self._word_ids(y_true), self.label_smoothing)
+        return objective if self.ignore_id is None else ops.where(self._ignored(y_true), 0, objective)
+
+    def token_weights(self, y_true, sample_weight=None, mask=None):
         """Weight `[B, T]` of each target in the scalar loss. The losses of all replicas add up to the batch's loss."""
-        weights = self._counted(y_true, sample_weight)
-        if self.scale == "sum_over_steps":
+        weights = self._counted(y_true, sample_weight, mask)
+        if self.reduction == "sum_over_steps":
             return weights / rows_of_batch(y_true)
-        (total,) = sum_over_replicas([ops.sum(weights)])
-        return weights / ops.maximum(total, 1)
+        if self.reduction in ("sum", "none", None):
+            return weights
+        counted = weights if self.reduction == "mean_with_sample_weight" else self._counted(y_true, None, mask)
+        (total,) = sum_over_replicas([ops.sum(counted)])
+        return ops.divide_no_nan(weights, total)
 
     def from_hidden(self, y_true, hidden, output, sample_weight=None, training=True, seed=None):
         """The loss from hidden states, without keeping logits.
 
         Args:
             y_true: Targets `[B, T]`.
-            hidden: Hidden states before the output embedding, `[B, T, H]`.
+            hidden: Hidden states before the output embedding, `[B, T, H]`. Their mask, if any, says what counts.
             output: The `OutputProjection` of the model. Temperature and label smoothing are those of this loss.
-            sample_weight: Optional weights that broadcast to `[B, T]`.
+            sample_weight: Optional weights of rows, `[B]` or `[B, 1]`, or of tokens, `[B, T]`.
             training: Whether a gradient is needed.
             seed: Seed generator, for losses that draw random numbers.
 
         Returns:
-            The scalar loss, the negative log-likelihood of each token `[B, T]`, and the weight of each token in a
-            mean `[B, T]`.
+            The scalar loss, the negative log-likelihood of each token `[B, T]`, 0 for those that do not count, and the
+            weight of each token in a mean `[B, T]`.
+
+        Raises:
+            ValueError: If the loss has no reduction, or the targets do not have the shape of the hidden states.
         """
-        flat_targets = ops.cast(ops.reshape(y_true, (-1,)), "int32")
-        flat_hidden = ops.reshape(hidden, (-1, hidden.shape[-1]))
-        weights = ops.reshape(self.token_weights(y_true, sample_weight), (-1,))
-        output = self._applied_to(output, hidden)
+        if self.reduction in ("none", None):
+            raise ValueError(f"A model needs a loss with a reduction. Received: reduction={self.reduction!r}")
+        mask = mask_of(hidden)
+        y_true = _without_last_axis(ops.convert_to_tensor(y_true), hidden)
+        counted = self._counted(y_true, sample_weight, mask)
+        targets = self._word_ids(y_true)
+        if mask is not None:
+            targets = ops.where(mask, targets, 0)
+        flat = (
+            ops.reshape(hidden, (-1, hidden.shape[-1])),
+            ops.reshape(targets, (-1,)),
+            ops.reshape(self.token_weights(y_true, sample_weight, mask), (-1,)),
+        )
+        total, nll = self._from_tokens(*flat, self._applied_to(output, hidden), training, seed)
+        nll = ops.reshape(nll, ops.shape(y_true))
+        if mask is not None:
+            nll = ops.where(mask, nll, 0)
+        if self.ignore_id is not None:
+            nll = ops.where(self._ignored(y_true), 0, nll)
+        return total, nll, counted
+
+    def _from_tokens(self, hidden, targets, weights, output, training, seed):
+        """The scalar loss and the negative log-likelihoods `[N]` of tokens."""
         if training:
-            total, nll = linear_cross_entropy(flat_hidden, flat_targets, weights, output)
-        else:
-            objective, nll = linear_token_losses(flat_hidden, flat_targets, output)
-            total = ops.sum(objective * weights)
-        return total, ops.reshape(nll, ops.shape(y_true)), self._counted(y_true, sample_weight)
+            return linear_cross_entropy(hidden, targets, weights, output)
+        objective, nll = linear_token_losses(hidden, targets, output)
+        return ops.sum(objective * weights), nll
 
     def _applied_to(self, output, hidden):
         """The output projection with the temperature and label smoothing of this loss."""
         return replace(output, temperature=self.temperature, label_smoothing=self.label_smoothing)
 
-    def _counted(self, y_true, sample_weight):
+    def _ignored(self, y_true):
+        return ops.equal(ops.cast(y_true, "int32"), self.ignore_id)
+
+    def _word_ids(self, y_true):
+        """Targets as int32; word 0 in place of `ignore_id`, which need not be a word."""
+        targets = ops.cast(y_true, "int32")
+        return targets if self.ignore_id is None else ops.where(self._ignored(targets), 0, targets)
+
+    def _counted(self, y_true, sample_weight, mask):
+        """Weight `[B, T]` of each target before the reduction: its sample weight, 0 if it does not count."""
         counted = ops.ones(ops.shape(y_true), "float32")
         if self.ignore_id is not None:
-            counted = ops.cast(ops.not_equal(y_true, self.ignore_id), "float32")
+            counted = ops.cast(ops.logical_not(self._ignored(y_true)), "float32")
+        if mask is not None:
+            counted = counted * ops.cast(mask, "float32")
         if sample_weight is not None:
-            sample_weight = ops.cast(sample_weight, "float32")
-            if len(sample_weight.shape) < len(counted.shape):
-                sample_weight = ops.expand_dims(sample_weight, -1)
-            counted = counted * sample_weight
+            counted = counted * _for_tokens(ops.cast(sample_weight, "float32"), counted)
         return counted
 
     def get_config(self):
         return {
             **super().get_config(),
-            "scale": self.scale,
             "label_smoothing": self.label_smoothing,
             "temperature": self.temperature,
             "ignore_id": self.ignore_id,
         }
+
+
+def _without_last_axis(targets, outputs):
+    """Targets `[...]` for logits or hidden states `[..., N]`, from `[...]` or `[..., 1]`."""
+    if len(targets.shape) == len(outputs.shape) and targets.shape[-1] == 1:
+        targets = ops.squeeze(targets, -1)
+    known = zip(targets.shape, outputs.shape, strict=False)
+    if len(targets.shape) != len(outputs.shape) - 1 or any(None not in pair and pair[0] != pair[1] for pair in known):
+        raise ValueError(
+            "Targets must have the shape of the logits or hidden states without the last axis. "
+            f"Received: y_true of shape {tuple(targets.shape)}, outputs of shape {tuple(outputs.shape)}"
+        )
+    return targets
+
+
+def _for_tokens(weights, counted):
+    """Sample weights of rows or tokens in a shape that broadcasts to that of `counted`."""
+    shape, rank = weights.shape, len(counted.shape)
+    if len(shape) == rank + 1 and shape[-1] == 1:
+        weights = ops.squeeze(weights, -1)
+    elif 0 < len(shape) < rank:
+        weights = ops.reshape(weights, (*ops.shape(weights), *[1] * (rank - len(shape))))
+    known = zip(weights.shape, counted.shape, strict=False)
+    if len(weights.shape) > rank or any(None not in pair and pair[0] not in (1, pair[1]) for pair in known):
+        raise ValueError(
+            "Sample weights must be those of rows or tokens. "
+            f"Received: sample_weight of shape {tuple(shape)} for targets of shape {tuple(counted.shape)}"
+        )
+    return weights
 
 
 @dataclass(frozen=True)
@@ -232,10 +334,13 @@ def _with_soft_target(objective, logits, targets, output):
 def losses_from_logits(logits, targets, label_smoothing=0.0):
     """Objective and negative log-likelihood `[...]` of `targets` `[...]` under `logits` `[..., V]`.
 
-    Only the objective includes label smoothing.
+    Only the objective includes label smoothing. Both are NaN for targets outside `[0, V)`.
     """
     normaliser = ops.logsumexp(logits, axis=-1)
-    nll = normaliser - ops.take_along_axis(logits, ops.expand_dims(targets, -1), axis=-1)[..., 0]
+    valid = ops.logical_and(targets >= 0, targets < logits.shape[-1])
+    places = ops.expand_dims(ops.where(valid, targets, 0), -1)
+    nll = normaliser - ops.take_along_axis(logits, places, axis=-1)[..., 0]
+    nll = ops.where(valid, nll, float("nan"))
     if not label_smoothing:
         return nll, nll
     uniform = normaliser - ops.mean(logits, axis=-1)

@@ -47,7 +47,7 @@ class SampledCrossEntropy(SequenceCrossEntropy):
         ranking objective.
     """
 
-    def __init__(self, samples=8192, name="sampled_cross_entropy", **kwargs):
+    def __init__(self, *, samples=8192, name="sampled_cross_entropy", **kwargs):
         if samples < 1:
             raise ValueError(f"`samples` must be at least 1. Received: samples={samples}")
         if kwargs.get("label_smoothing"):
@@ -58,16 +58,11 @@ class SampledCrossEntropy(SequenceCrossEntropy):
         super().__init__(name=name, **kwargs)
         self.samples = samples
 
-    def from_hidden(self, y_true, hidden, output, sample_weight=None, training=True, seed=None):
+    def _from_tokens(self, hidden, targets, weights, output, training, seed):
         if not training:
-            return super().from_hidden(y_true, hidden, output, sample_weight, training)
-        targets = ops.cast(ops.reshape(y_true, (-1,)), "int32")
-        flat_hidden = ops.reshape(hidden, (-1, hidden.shape[-1]))
-        weights = ops.reshape(self.token_weights(y_true, sample_weight), (-1,))
-        drawn = self.draw(output.embeddings.shape[0], seed)
-        nll = sampled_token_losses(flat_hidden, targets, drawn, self._applied_to(output, hidden))
-        counted = self._counted(y_true, sample_weight)
-        return ops.sum(nll * weights), ops.reshape(ops.stop_gradient(nll), ops.shape(y_true)), counted
+            return super()._from_tokens(hidden, targets, weights, output, training, seed)
+        nll = sampled_token_losses(hidden, targets, self.draw(output.embeddings.shape[0], seed), output)
+        return ops.sum(nll * weights), ops.stop_gradient(nll)
 
     def draw(self, vocabulary_size, seed=None):
         """Word ids `[S]`, drawn with replacement from the log-uniform distribution."""

@@ -1,9 +1,10 @@
 """Perplexity: the exponential of the mean negative log-likelihood per word."""
 
 import keras
+import numpy as np
 from keras import ops
 
-from keras_tying.losses.cross_entropy import losses_from_logits
+from keras_tying.losses.cross_entropy import SequenceCrossEntropy
 
 
 @keras.saving.register_keras_serializable("keras_tying")
@@ -25,18 +26,15 @@ class Perplexity(keras.metrics.Metric):
     10.0
     """
 
-    def __init__(self, name="perplexity", dtype=None):
+    def __init__(self, *, name="perplexity", dtype=None):
         super().__init__(name=name, dtype=dtype)
+        self._loss = SequenceCrossEntropy(reduction="sum")
         self.total = self.add_variable((), "zeros", name="total")
         self.count = self.add_variable((), "zeros", name="count")
 
     def update_state(self, y_true, y_pred, sample_weight=None):
-        """Adds targets `[...]` with logits `[..., V]`."""
-        _, losses = losses_from_logits(ops.cast(y_pred, "float32"), ops.cast(y_true, "int32"))
-        weights = ops.ones_like(losses)
-        if sample_weight is not None:
-            weights = weights * ops.cast(sample_weight, "float32")
-        self.update_losses(losses, weights)
+        """Adds targets `[...]` with logits `[..., V]`. Masked tokens do not count."""
+        self.update_losses(*self._loss.losses_and_weights(y_true, y_pred, sample_weight))
 
     def update_losses(self, losses, counted):
         """Adds negative log-likelihoods `losses` with weights `counted`, both `[...]`."""
@@ -44,4 +42,10 @@ class Perplexity(keras.metrics.Metric):
         self.count.assign_add(ops.sum(counted))
 
     def result(self):
-        return ops.exp(self.total / ops.maximum(self.count, 1))
+        return ops.exp(ops.divide_no_nan(self.total, self.count))
+
+
+def perplexity_of(mean):
+    """The perplexity of a mean negative log-likelihood, as a float; infinite if the model has diverged."""
+    with np.errstate(over="ignore"):
+        return float(np.exp(mean))

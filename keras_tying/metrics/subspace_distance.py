@@ -28,8 +28,10 @@ def subspace_distance(x: np.ndarray, y: np.ndarray) -> float:
         Numerical Methods for Computing Angles between Linear Subspaces.
     """
     x, y = (np.asarray(matrix, np.float64) for matrix in (x, y))
-    if x.ndim != 2 or x.shape != y.shape or x.shape[0] < x.shape[1]:
-        raise ValueError(f"Expected two matrices [N, C] with N at least C. Received: shapes {x.shape} and {y.shape}")
+    if x.ndim != 2 or x.shape != y.shape or not 0 < x.shape[1] <= x.shape[0]:
+        raise ValueError(
+            f"Expected two matrices [N, C] with C at least 1 and N at least C. Received: shapes {x.shape} and {y.shape}"
+        )
     (u, r_x), (v, r_y) = np.linalg.qr(x), np.linalg.qr(y)
     for name, r in {"x": r_x, "y": r_y}.items():
         sizes = np.abs(np.diag(r))

@@ -42,6 +42,9 @@ def word_similarity(
         pairs: Pairs of words.
         scores: Human scores of the pairs.
 
+    Raises:
+        ValueError: If the numbers of pairs and scores differ.
+
     Example:
 
     >>> matrix = np.array([[1.0, 0.0], [1.0, 0.2], [0.0, 1.0]])
@@ -53,6 +56,8 @@ def word_similarity(
     Reference:
         Press and Wolf, Using the Output Embedding to Improve Language Models, section 4.1.
     """
+    if len(pairs) != len(scores):
+        raise ValueError(f"Expected one score per pair. Received: {len(pairs)} pairs, {len(scores)} scores")
     pair_ids = [tuple(ids.get(word, ids.get(word.lower(), -1)) for word in pair) for pair in pairs]
     covered = [i for i, both in enumerate(pair_ids) if min(both) >= 0]
     covered_ids = np.array([pair_ids[i] for i in covered], int).reshape(-1, 2)

@@ -5,11 +5,14 @@ import numpy as np
 from keras import ops
 
 from keras_tying.backend.compilation import compile_function
+from keras_tying.checks import check_integer
 from keras_tying.ids import PAD_ID, check_ids
 from keras_tying.layers import SectionMeans, TiedEmbedding
+from keras_tying.layers.lookup import embedding_matrix
 from keras_tying.losses import SequenceCrossEntropy
+from keras_tying.models.composed_model import policy_of
 from keras_tying.models.next_word_model import Example, NextWordModel, apply_layers
-from keras_tying.models.serialization import layer_config
+from keras_tying.models.serialization import layer_configs
 
 
 @keras.saving.register_keras_serializable("keras_tying")
@@ -74,6 +77,7 @@ class JointLanguageModel(NextWordModel):
         self,
         embedding,
         hidden_layers,
+        *,
         order=4,
         source_embedding=None,
         window=0,
@@ -82,11 +86,14 @@ class JointLanguageModel(NextWordModel):
         output_embedding=None,
         **kwargs,
     ):
-        super().__init__(**{"dtype": embedding.dtype_policy, **kwargs})
-        if window < 0 or (window and window % 2 == 0):
+        if not isinstance(embedding, keras.layers.Embedding):
+            raise ValueError(f"`embedding` must be an Embedding layer. Received: embedding={embedding!r}")
+        super().__init__(**{"dtype": policy_of(embedding), **kwargs})
+        check_integer("window", window, least=0)
+        if window and window % 2 == 0:
             raise ValueError(f"`window` must be odd, or 0 for no source window. Received: window={window}")
-        if order < 2:
-            raise ValueError(f"`order` must be at least 2: a history of one word. Received: order={order}")
+        check_integer("order", order, least=2)
+        check_integer("sentence_length", sentence_length)
         if (source_embedding is None) == bool(window or global_context):
             raise ValueError(
                 "A model has a source embedding if and only if it has a window or a global context. Received: "
@@ -137,22 +144,28 @@ class JointLanguageModel(NextWordModel):
         """Whether the output embedding is the input embedding of target words."""
         return self.output_embedding is self.embedding
 
+    @property
+    def input_signature(self):
+        """Word ids `history`, and `window` and `sentence` if the model has them."""
+        lengths = {"history": self.order - 1}
+        lengths |= {"window": self.window} if self.window else {}
+        lengths |= {"sentence": self.sentence_length} if self.global_context else {}
+        return {name: keras.InputSpec(shape=(None, length), dtype="int32") for name, length in lengths.items()}
+
     def build(self, input_shape=None):
         for embedding in filter(None, (self.embedding, self.source_embedding, self.output_embedding)):
             if not embedding.built:
                 embedding.build()
-        lengths = {"history": self.order - 1}
-        lengths |= {"window": self.window} if self.window else {}
-        lengths |= {"sentence": self.sentence_length} if self.global_context else {}
-        hidden = self.hidden_states(
-            {name: keras.KerasTensor((None, length), dtype="int32") for name, length in lengths.items()}
-        )
+        inputs = {name: keras.KerasTensor(spec.shape, spec.dtype) for name, spec in self.input_signature.items()}
+        hidden = self.hidden_states(inputs)
         if hidden.shape[-1] != self.output_embedding.output_dim:
             raise ValueError(
                 "`hidden_layers` must end with the width of the output embedding, "
                 f"{self.output_embedding.output_dim}; add a Dense layer of that size. "
                 f"Received: a last layer of width {hidden.shape[-1]}"
             )
+        if not self.tied:
+            self.scores(hidden)  # so that `summary` knows the shape of the output
         self.built = True
 
     def call(self, inputs, targets=None, sample_weight=None, training=None):
@@ -192,9 +205,9 @@ class JointLanguageModel(NextWordModel):
     @property
     def word_vectors(self):
         """Input word vectors as NumPy arrays: `"target"` `[V, d]` and, with a source embedding, `"source"`."""
-        vectors = {"target": ops.convert_to_numpy(self.embedding.embeddings)}
+        vectors = {"target": ops.convert_to_numpy(embedding_matrix(self.embedding))}
         if self.source_embedding is not None:
-            vectors["source"] = ops.convert_to_numpy(self.source_embedding.embeddings)
+            vectors["source"] = ops.convert_to_numpy(embedding_matrix(self.source_embedding))
         return vectors
 
     def bootstrap(self, source=None, target=None):
@@ -206,7 +219,8 @@ class JointLanguageModel(NextWordModel):
             target: The same for target words.
 
         Raises:
-            ValueError: If the shape of the vectors is not that of the embedding.
+            ValueError: If the shape of the vectors is not that of the embedding, or the embedding is quantized or has
+                LoRA.
         """
         for name, vectors, layer in (
             ("source", source, self.source_embedding),
@@ -214,6 +228,12 @@ class JointLanguageModel(NextWordModel):
         ):
             if vectors is None or layer is None:
                 continue
+            if layer.quantization_mode is not None or layer.lora_enabled:
+                raise ValueError(
+                    f"`bootstrap` sets the variable of an embedding: call it before `quantize` and `enable_lora`. "
+                    f"Received: layer {layer.name!r} with quantization_mode={layer.quantization_mode!r}, "
+                    f"lora_enabled={layer.lora_enabled}"
+                )
             expected = tuple(layer.embeddings.shape)
             if np.shape(vectors) != expected:
                 raise ValueError(f"`{name}` must have shape {expected}. Received: shape {np.shape(vectors)}")
@@ -233,13 +253,14 @@ class JointLanguageModel(NextWordModel):
         Raises:
             ValueError: If an id is outside its vocabulary.
         """
-        for name, ids in inputs.items():
-            source = name != "history"
-            ids = np.maximum(ids, 0) if name == "sentence" else ids
-            check_ids(ids, self.source_vocabulary_size if source else self.target_vocabulary_size)
-        check_ids(targets, self.target_vocabulary_size)
+        sizes = {"history": self.target_vocabulary_size, "window": self.source_vocabulary_size}
+        sizes["sentence"] = self.source_vocabulary_size
+        inputs = {
+            name: ops.convert_to_tensor(check_ids(inputs[name], sizes[name], padded=name == "sentence"))
+            for name in self.input_signature
+        }
+        targets = check_ids(targets, self.target_vocabulary_size)
         score = self.compiled_once("score", lambda: compile_function(self, self._score))
-        inputs = {name: ops.convert_to_tensor(ids) for name, ids in inputs.items()}
         return ops.convert_to_numpy(score(inputs, ops.convert_to_tensor(targets)))
 
     def _score(self, inputs, targets):
@@ -250,12 +271,14 @@ class JointLanguageModel(NextWordModel):
     def get_config(self):
         return {
             **super().get_config(),
-            "embedding": layer_config(self.embedding),
-            "hidden_layers": layer_config(self.hidden_layers),
+            **layer_configs(
+                embedding=self.embedding,
+                hidden_layers=self.hidden_layers,
+                source_embedding=self.source_embedding,
+                global_context=self.global_context,
+                output_embedding=None if self.tied else self.output_embedding,
+            ),
             "order": self.order,
-            "source_embedding": layer_config(self.source_embedding),
             "window": self.window,
-            "global_context": layer_config(self.global_context),
             "sentence_length": self.sentence_length,
-            "output_embedding": None if self.tied else layer_config(self.output_embedding),
         }

@@ -7,12 +7,15 @@ from keras import ops
 
 from keras_tying.backend.compilation import compile_function
 from keras_tying.backend.replicas import part_of, scope_of
+from keras_tying.checks import check_integer
 from keras_tying.ids import check_ids
 from keras_tying.layers import CarriedState, TiedEmbedding, WordDropout
+from keras_tying.layers.lookup import embedding_matrix
 from keras_tying.losses import SequenceCrossEntropy
+from keras_tying.models.composed_model import policy_of
 from keras_tying.models.next_word_model import Example, NextWordModel, arguments_of
 from keras_tying.models.sampling import generate_words
-from keras_tying.models.serialization import layer_config
+from keras_tying.models.serialization import layer_configs
 
 POSITION_WISE = (
     WordDropout,
@@ -84,11 +87,15 @@ class LanguageModel(NextWordModel):
     def __init__(self, embedding, hidden_layers, **kwargs):
         if not isinstance(embedding, TiedEmbedding):
             raise ValueError(f"`embedding` must be a TiedEmbedding. Received: embedding={embedding!r}")
-        super().__init__(**{"dtype": embedding.dtype_policy, **kwargs})
+        super().__init__(**{"dtype": policy_of(embedding), **kwargs})
         self.embedding = embedding
         self.hidden_layers = list(hidden_layers)
         for layer in self.recurrent_layers:
             _check_returns_states(layer)
+        if embedding.mask_zero and (without := [each.name for each in self.hidden_layers if not each.supports_masking]):
+            raise ValueError(
+                f"With mask_zero=True all hidden layers must support masks. Received: {without}, which do not"
+            )
         widths = [width for layer in self.recurrent_layers for width in keras.tree.flatten(layer.state_size)]
         self.carried = CarriedState(widths, name="carried_state")
         self.build((None, None))
@@ -126,6 +133,11 @@ class LanguageModel(NextWordModel):
         layers, such as convolutions or attention, must read the previous words again.
         """
         return all(_is_recurrent(layer) or isinstance(layer, POSITION_WISE) for layer in self.hidden_layers)
+
+    @property
+    def input_signature(self):
+        """Word ids `[B, T]`."""
+        return keras.InputSpec(shape=(None, None), dtype="int32")
 
     def build(self, input_shape=None):
         self.embedding.build()
@@ -170,8 +182,8 @@ class LanguageModel(NextWordModel):
     def embedding_matrices(self):
         """The embeddings `[V, H]` by role: `input` and `output`, or `tied`."""
         if self.tied:
-            return {"tied": self.embedding.embeddings}
-        return {"input": self.embedding.embeddings, "output": self.embedding.output_embeddings}
+            return {"tied": embedding_matrix(self.embedding)}
+        return {"input": embedding_matrix(self.embedding), "output": self.embedding.output_embeddings}
 
     def carry_state(self, batch_size):
         """Makes `fit` and `evaluate` start each batch with the last states of the previous batch.
@@ -181,9 +193,10 @@ class LanguageModel(NextWordModel):
                 `tf.distribute.Strategy`.
 
         Raises:
-            ValueError: If the state is already allocated for another batch size, or the batch size is not a multiple
-                of the number of replicas.
+            ValueError: If the batch size is not a positive integer or not a multiple of the number of replicas, or the
+                state is already allocated for another batch size.
         """
+        check_integer("batch_size", batch_size)
         with scope_of(self):
             self.carried.allocate(part_of(self, batch_size))
 
@@ -208,10 +221,14 @@ class LanguageModel(NextWordModel):
         passes.
 
         Raises:
-            ValueError: If an id is outside the vocabulary.
+            ValueError: If an id is outside the vocabulary, or the shapes are not `[B, T]`.
         """
-        for ids in (inputs, targets):
-            check_ids(ids, self.vocabulary_size)
+        inputs, targets = (check_ids(ids, self.vocabulary_size) for ids in (inputs, targets))
+        if inputs.ndim != 2 or inputs.shape[1] == 0 or inputs.shape != targets.shape:
+            raise ValueError(
+                "`inputs` and `targets` must be word ids [B, T] with T at least 1. "
+                f"Received: shapes {inputs.shape} and {targets.shape}"
+            )
         name = "stochastic score" if stochastic else "score"
         score = self.compiled_once(name, lambda: compile_function(self, partial(self._score, training=stochastic)))
         if states is None:
@@ -263,8 +280,7 @@ class LanguageModel(NextWordModel):
     def get_config(self):
         return {
             **super().get_config(),
-            "embedding": layer_config(self.embedding),
-            "hidden_layers": layer_config(self.hidden_layers),
+            **layer_configs(embedding=self.embedding, hidden_layers=self.hidden_layers),
         }
 
 

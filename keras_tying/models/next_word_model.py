@@ -7,10 +7,11 @@ import keras
 
 from keras_tying.backend.keras_internals import compiled_metrics
 from keras_tying.backend.replicas import replicas_in_step
+from keras_tying.layers import CarriedState
+from keras_tying.layers.lookup import embedding_matrix
 from keras_tying.losses import OutputProjection, SequenceCrossEntropy
 from keras_tying.metrics import Perplexity
-from keras_tying.models.replicated import ReplicatedModel
-from keras_tying.models.serialization import from_layer_configs
+from keras_tying.models.composed_model import ComposedModel
 
 
 class Example(NamedTuple):
@@ -35,7 +36,7 @@ class Losses(NamedTuple):
 
     Attributes:
         loss: The compiled loss, a scalar, without the penalties of regularizers.
-        token_losses: Negative log-likelihood of each target, `[B, T]` or `[B]`.
+        token_losses: Negative log-likelihood of each target, `[B, T]` or `[B]`; 0 for those that do not count.
         counted: Weight of each target in a mean, of the same shape.
         hidden: Hidden states before the output embedding, `[B, T, H]` or `[B, H]`.
         logits: Scores of all words if `compile` was given metrics, else `None`.
@@ -48,12 +49,12 @@ class Losses(NamedTuple):
     logits: Any = None
 
 
-class NextWordModel(ReplicatedModel):
+class NextWordModel(ComposedModel):
     """Base class of models whose output embedding scores the next word. They train without keeping logits.
 
     Without targets a model returns logits, with targets `Losses`. If the compiled loss is a `SequenceCrossEntropy`,
     `fit` and `evaluate` pass the targets to the model (see `Example`), and loss and gradient are computed from hidden
-    states. Any other Keras loss receives logits. `predict` returns logits.
+    states. Any other Keras loss of word ids receives logits. `predict` returns logits.
 
     A subclass has the attributes `embedding` and `output_embedding`, the layers that embed and score words, and ends
     its `call` with `return self.outputs_of(hidden, targets, sample_weight, training)`.
@@ -72,13 +73,18 @@ class NextWordModel(ReplicatedModel):
         self._token_loss = _TokenLoss()
         self._functions = {}
 
+    @property
+    def layers(self):
+        """The layers that compute the logits, without those that call the loss and carry the state."""
+        return [layer for layer in super().layers if not isinstance(layer, (_TokenLoss, CarriedState))]
+
     def compile(self, optimizer="rmsprop", loss="auto", *args, **kwargs):
         """Configures training; arguments are those of `keras.Model.compile`.
 
         Args:
             optimizer: An optimizer or its name.
             loss: `"auto"` (default) is `SequenceCrossEntropy()`. `AugmentedLoss` and `SampledCrossEntropy` are also
-                computed from hidden states. Any other Keras loss receives logits.
+                computed from hidden states. Any other Keras loss of word ids receives logits.
             *args: Further arguments.
             **kwargs: Further arguments.
         """
@@ -90,7 +96,10 @@ class NextWordModel(ReplicatedModel):
         """The parameters of the output embedding, as an argument of losses."""
         output = self.output_embedding
         return OutputProjection(
-            output.output_embeddings, output.bias, output.logit_soft_cap, input_embeddings=self.embedding.embeddings
+            output.output_embeddings,
+            output.bias,
+            output.logit_soft_cap,
+            input_embeddings=embedding_matrix(self.embedding),
         )
 
     def scores(self, hidden):
@@ -149,17 +158,10 @@ class NextWordModel(ReplicatedModel):
 
     def compiled_once(self, name, compile_it):
         """The compiled function of that name. The first call makes it with `compile_it`."""
-        if name not in self._functions:
-            self._functions[name] = compile_it()
-        return self._functions[name]
-
-    def quantize(self, *args, **kwargs):
-        super().quantize(*args, **kwargs)
-        self._functions.clear()  # compiled with the weights before quantization
-
-    @classmethod
-    def from_config(cls, config, custom_objects=None):
-        return from_layer_configs(cls, config, custom_objects)
+        key = name, len(self.weights)  # quantization and LoRA add weights, which a compiled function does not have
+        if key not in self._functions:
+            self._functions[key] = compile_it()
+        return self._functions[key]
 
 
 def apply_layers(layers, values, **arguments):
@@ -180,7 +182,11 @@ class _TokenLoss(keras.layers.Layer):
 
     def __init__(self):
         super().__init__(autocast=False, name="token_loss")
+        self.supports_masking = True  # the loss reads the mask of the hidden states
         self.built = True
+
+    def compute_mask(self, *_):
+        """None: losses are not masked."""
 
     def call(self, hidden, targets, sample_weight, training, loss, output, seed):
         return loss.from_hidden(targets, hidden, output, sample_weight, training, seed)

@@ -7,6 +7,7 @@ import numpy as np
 from keras import ops
 
 from keras_tying.backend.compilation import compile_function
+from keras_tying.checks import check_integer, check_number
 from keras_tying.ids import check_ids
 
 EXCLUDED = -1e9
@@ -47,12 +48,12 @@ def candidate_scores(scores, temperature, top_k=None, top_p=None):
 
 def generate_words(model, prefix, length, temperature=1.0, top_k=None, top_p=None, seed=None):
     """`LanguageModel.generate`: reads `prefix` `[B, T]`, then draws `length` words per row."""
-    check_options(temperature, top_k, top_p)
-    prefix = np.asarray(prefix)
+    check_integer("length", length, least=0)
+    check_options(temperature, top_k, top_p, seed)
+    prefix = check_ids(prefix, model.vocabulary_size)
     if prefix.ndim != 2 or prefix.shape[1] == 0:
         raise ValueError(f"`prefix` must be word ids [B, T] with T at least 1. Received: shape={prefix.shape}")
     vocabulary_size = model.vocabulary_size
-    check_ids(prefix, vocabulary_size)
     options: list[np.generic] = [np.float32(temperature)]
     limited = top_k is not None or top_p is not None
     if limited:
@@ -90,11 +91,14 @@ def _scores_of_whole_text(model, words, text, place, *options):
     return candidate_scores(model.scores(ops.take(hidden, place - 1, axis=1)), *options), text
 
 
-def check_options(temperature, top_k, top_p):
+def check_options(temperature, top_k, top_p, seed=None):
     """Raises ValueError if an option of sampling is out of range."""
-    if temperature < 0:
-        raise ValueError(f"`temperature` must be at least 0. Received: temperature={temperature}")
-    if top_k is not None and top_k < 1:
-        raise ValueError(f"`top_k` must be at least 1. Received: top_k={top_k}")
-    if top_p is not None and not 0 < top_p <= 1:
-        raise ValueError(f"`top_p` must be in (0, 1]. Received: top_p={top_p}")
+    check_number("temperature", temperature, least=0)
+    if top_k is not None:
+        check_integer("top_k", top_k)
+    if top_p is not None:
+        check_number("top_p", top_p)
+        if not 0 < top_p <= 1:
+            raise ValueError(f"`top_p` must be in (0, 1]. Received: top_p={top_p}")
+    if seed is not None:
+        check_integer("seed", seed, least=0)

@@ -7,8 +7,11 @@ from keras import ops
 
 from keras_tying.backend import dispatch
 from keras_tying.backend.replicas import sum_over_replicas
+from keras_tying.checks import check_integer
+from keras_tying.layers.lookup import embedding_matrix
+from keras_tying.models.composed_model import ComposedModel, policy_of
 from keras_tying.models.replicated import ReplicatedModel
-from keras_tying.models.serialization import from_layer_configs, layer_config
+from keras_tying.models.serialization import layer_configs
 
 
 @dispatch
@@ -34,7 +37,7 @@ class PairLosses(NamedTuple):
 
 
 @keras.saving.register_keras_serializable("keras_tying")
-class SkipGram(ReplicatedModel):
+class SkipGram(ComposedModel):
     """Skip-gram with negative sampling: a word predicts its context words among randomly drawn words.
 
     With the input embedding `u` of a centre word, the output embedding `v` of a context word and the output
@@ -92,10 +95,11 @@ class SkipGram(ReplicatedModel):
         equation 4; Press and Wolf, Using the Output Embedding to Improve Language Models, section 4.1.
     """
 
-    def __init__(self, embedding, context_embedding=None, negatives=5, **kwargs):
-        super().__init__(**{"dtype": embedding.dtype_policy, **kwargs})
-        if negatives < 1:
-            raise ValueError(f"`negatives` must be at least 1. Received: negatives={negatives}")
+    def __init__(self, embedding, *, context_embedding=None, negatives=5, **kwargs):
+        if not isinstance(embedding, keras.layers.Embedding):
+            raise ValueError(f"`embedding` must be an Embedding layer. Received: embedding={embedding!r}")
+        super().__init__(**{"dtype": policy_of(embedding), **kwargs})
+        check_integer("negatives", negatives)
         self.embedding = embedding
         self.context_embedding = context_embedding or embedding
         sizes = [(layer.input_dim, layer.output_dim) for layer in (self.embedding, self.context_embedding)]
@@ -136,10 +140,15 @@ class SkipGram(ReplicatedModel):
         """Whether input and output embeddings are one variable."""
         return self.context_embedding is self.embedding
 
+    @property
+    def input_signature(self):
+        """Centres and contexts of any number."""
+        return {name: keras.InputSpec(shape=(None, None), dtype="int32") for name in ("centres", "contexts")}
+
     def build(self, input_shape=None):
         for embedding in (self.embedding, self.context_embedding):
             if not embedding.built:
-                embedding.build()
+                embedding.build((None, None))
         counts = {"shape": (self.vocabulary_size,), "initializer": "zeros", "trainable": False, "dtype": "float32"}
         counts["aggregation"] = "only_first_replica"
         self.input_updates = self.add_weight(name="input_updates", **counts)
@@ -174,8 +183,8 @@ class SkipGram(ReplicatedModel):
     def embedding_matrices(self):
         """The embeddings `[V, H]` by role: `input` and `output`, or `tied`."""
         if self.tied:
-            return {"tied": self.embedding.embeddings}
-        return {"input": self.embedding.embeddings, "output": self.context_embedding.embeddings}
+            return {"tied": embedding_matrix(self.embedding)}
+        return {"input": embedding_matrix(self.embedding), "output": embedding_matrix(self.context_embedding)}
 
     def train_step(self, *arguments):
         return train_step(self, *arguments)
@@ -215,11 +224,6 @@ class SkipGram(ReplicatedModel):
     def get_config(self):
         return {
             **super().get_config(),
-            "embedding": layer_config(self.embedding),
-            "context_embedding": None if self.tied else layer_config(self.context_embedding),
+            **layer_configs(embedding=self.embedding, context_embedding=None if self.tied else self.context_embedding),
             "negatives": self.negatives,
         }
-
-    @classmethod
-    def from_config(cls, config, custom_objects=None):
-        return from_layer_configs(cls, config, custom_objects)

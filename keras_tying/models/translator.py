@@ -7,13 +7,16 @@ import numpy as np
 from keras import ops
 
 from keras_tying.backend.compilation import compile_function
+from keras_tying.checks import check_integer, check_number, check_rate
 from keras_tying.ids import PAD_ID, check_ids
-from keras_tying.layers import GRU, ConditionalGRU, Dropout, TiedEmbedding
+from keras_tying.layers import ConditionalGRU, Dropout, OneBiasGRU, TiedEmbedding
+from keras_tying.layers.lookup import embedding_matrix
 from keras_tying.losses import SequenceCrossEntropy
 from keras_tying.models.beam_search import Draw, search
+from keras_tying.models.composed_model import policy_of
 from keras_tying.models.next_word_model import Example, NextWordModel
 from keras_tying.models.sampling import check_options
-from keras_tying.models.serialization import layer_config
+from keras_tying.models.serialization import layer_configs
 
 
 class Encoded(NamedTuple):
@@ -89,25 +92,25 @@ class Translator(NextWordModel):
         Bahdanau, Cho and Bengio, Neural Machine Translation by Jointly Learning to Align and Translate.
     """
 
-    def __init__(self, embedding, units=1000, source_embedding=None, dropout=0.0, **kwargs):
+    def __init__(self, embedding, *, units=1000, source_embedding=None, dropout=0.0, **kwargs):
         if not isinstance(embedding, TiedEmbedding):
             raise ValueError(f"`embedding` must be a TiedEmbedding. Received: embedding={embedding!r}")
-        super().__init__(**{"dtype": embedding.dtype_policy, **kwargs})
+        super().__init__(**{"dtype": policy_of(embedding), **kwargs})
         if source_embedding is None and not embedding.tie_weights:
             raise ValueError(
                 "Without `source_embedding` the model has three-way tying, which needs an `embedding` with "
                 "tie_weights=True. Received: tie_weights=False"
             )
-        if not 0 <= dropout < 1:
-            raise ValueError(f"`dropout` must be in [0, 1). Received: dropout={dropout}")
+        check_integer("units", units)
+        check_rate("dropout", dropout)
         self.units = units
         self.dropout = dropout
 
         self.embedding = embedding
         self.source_embedding = source_embedding or embedding
         policy = self.dtype_policy
-        self.forwards = GRU(units, dtype=policy, name="forwards")
-        self.backwards = GRU(units, go_backwards=True, dtype=policy, name="backwards")
+        self.forwards = OneBiasGRU(units, dtype=policy, name="forwards")
+        self.backwards = OneBiasGRU(units, go_backwards=True, dtype=policy, name="backwards")
         self.first_state = keras.layers.Dense(units, "tanh", dtype=policy, name="first_state")
         self.decoder = ConditionalGRU(units, dtype=policy, name="decoder")
         self.readouts = [
@@ -147,11 +150,16 @@ class Translator(NextWordModel):
         """The layer that scores words: `embedding`."""
         return self.embedding
 
+    @property
+    def input_signature(self):
+        """Word ids `source` `[B, S]` and `target` `[B, T]`."""
+        return {name: keras.InputSpec(shape=(None, None), dtype="int32") for name in ("source", "target")}
+
     def build(self, input_shape=None):
         source_width, width, units = self.source_embedding.output_dim, self.embedding_size, self.units
         for embedding in (self.embedding, self.source_embedding):
             if not embedding.built:
-                embedding.build()
+                embedding.build((None, None))
         for direction in (self.forwards, self.backwards):
             direction.build((None, None, source_width))
             direction.built = True
@@ -159,6 +167,13 @@ class Translator(NextWordModel):
         self.decoder.build((None, None, width), (None, None, 2 * units))
         for readout, size in zip(self.readouts, (units, width, 2 * units), strict=True):
             readout.build((None, None, size))
+        for place, size in (
+            ("source", source_width),
+            ("annotations", 2 * units),
+            ("target", width),
+            ("readout", width),
+        ):
+            self.dropouts[place].build((None, None, size))
         self.built = True
 
     def call(self, inputs, targets=None, sample_weight=None, training=None):
@@ -210,10 +225,10 @@ class Translator(NextWordModel):
 
     def embedding_matrices(self):
         """The embeddings `[V, E]` by role: `source` and `input`, `output` or `decoder`; or `tied` alone."""
-        matrix = self.embedding.embeddings
+        matrix = embedding_matrix(self.embedding)
         if self.tying == "three_way":
             return {"tied": matrix}
-        source = {"source": self.source_embedding.embeddings}
+        source = {"source": embedding_matrix(self.source_embedding)}
         if self.tying == "decoder":
             return {**source, "decoder": matrix}
         return {**source, "input": matrix, "output": self.embedding.output_embeddings}
@@ -231,14 +246,9 @@ class Translator(NextWordModel):
         Raises:
             ValueError: If an id is outside its vocabulary.
         """
-        for ids, size in (
-            (inputs["source"], self.source_vocabulary_size),
-            (inputs["target"], self.target_vocabulary_size),
-            (targets, self.target_vocabulary_size),
-        ):
-            check_ids(ops.maximum(ids, 0), size)
+        targets = check_ids(targets, self.target_vocabulary_size, padded=True)
+        inputs = self._checked_inputs(inputs)
         score = self.compiled_once("score", lambda: compile_function(self, self._score))
-        inputs = {name: ops.convert_to_tensor(ids) for name, ids in inputs.items()}
         return ops.convert_to_numpy(score(inputs, ops.convert_to_tensor(targets)))
 
     def _score(self, inputs, targets):
@@ -261,14 +271,17 @@ class Translator(NextWordModel):
 
         Returns:
             `Translations` with `n_best` translations per sentence.
+
+        Raises:
+            ValueError: If an argument is outside its range.
         """
         n_best = 1 if n_best is None else n_best
-        if beam_size < 1 or not 1 <= n_best <= beam_size:
-            raise ValueError(
-                "`beam_size` must be at least 1, and `n_best` from 1 to `beam_size`. "
-                f"Received: beam_size={beam_size}, n_best={n_best}"
-            )
-        source = self._checked(source)
+        check_integer("beam_size", beam_size)
+        check_integer("n_best", n_best)
+        if n_best > beam_size:
+            raise ValueError(f"`n_best` must be at most `beam_size`. Received: beam_size={beam_size}, n_best={n_best}")
+        check_number("length_penalty", length_penalty)
+        source = self._checked_source(source, end_id, maximum_length)
         words, scores = search(self, source, word_limits(source, maximum_length), beam_size, length_penalty, end_id)
         return Translations(words[:, :n_best], scores[:, :n_best])
 
@@ -287,9 +300,13 @@ class Translator(NextWordModel):
 
         Returns:
             `Translations`, whose scores are mean log-probabilities per word.
+
+        Raises:
+            ValueError: If an argument is outside its range.
         """
-        check_options(temperature, top_k, top_p)
-        source = self._checked(source)
+        check_options(temperature, top_k, top_p, seed)
+        check_integer("number", number)
+        source = self._checked_source(source, end_id, maximum_length)
         limits = word_limits(source, maximum_length)
         size = self.target_vocabulary_size
         draw = Draw(
@@ -300,18 +317,37 @@ class Translator(NextWordModel):
         )
         return Translations(*search(self, source, limits, number, 1.0, end_id, draw))
 
-    def _checked(self, source):
-        """`source` as word ids `int32 [B, S]`, or ValueError."""
-        source = np.asarray(source, np.int32)
-        if source.ndim != 2:
-            raise ValueError(f"`source` must be word ids [B, S], padded with -1. Received: shape={source.shape}")
-        check_ids(np.maximum(source, 0), self.source_vocabulary_size)
+    def _checked_source(self, source, end_id, maximum_length):
+        """`source` as word ids `int32 [B, S]`, or ValueError for an argument out of range."""
+        source = check_ids(source, self.source_vocabulary_size, padded=True)
+        if source.ndim != 2 or source.shape[1] == 0:
+            raise ValueError(
+                f"`source` must be word ids [B, S], padded with -1, with S at least 1. Received: shape={source.shape}"
+            )
+        check_integer("end_id", end_id, least=0)
+        check_ids([end_id], self.target_vocabulary_size)
+        if maximum_length is not None:
+            check_integer("maximum_length", maximum_length)
         return source
 
+    def _checked_inputs(self, inputs):
+        """Inputs of `call` as tensors, or ValueError for other inputs."""
+        sizes = {"source": self.source_vocabulary_size, "target": self.target_vocabulary_size}
+        checked = {name: check_ids(inputs[name], size, padded=True) for name, size in sizes.items()}
+        for name, ids in checked.items():
+            if ids.ndim != 2 or ids.shape[1] == 0:
+                raise ValueError(f"`{name}` must be word ids, at least one per row. Received: shape={ids.shape}")
+        return {name: ops.convert_to_tensor(ids) for name, ids in checked.items()}
+
     def attend(self, inputs):
-        """Attention weights `[B, T, S]` of each target word, for inputs of `call`."""
+        """Attention weights `[B, T, S]` of each target word, for inputs of `call`.
+
+        Raises:
+            ValueError: If an id is outside its vocabulary.
+        """
+        inputs = self._checked_inputs(inputs)
         attend = self.compiled_once("attend", lambda: compile_function(self, self._attend))
-        return ops.convert_to_numpy(attend({name: ops.convert_to_tensor(ids) for name, ids in inputs.items()}))
+        return ops.convert_to_numpy(attend(inputs))
 
     def _attend(self, inputs):
         encoded = self.encode(inputs["source"], False)
@@ -319,12 +355,11 @@ class Translator(NextWordModel):
         return self.decoder(words, encoded.memory, encoded.state)[2]
 
     def get_config(self):
-        three_way = self.tying == "three_way"
+        source_embedding = None if self.tying == "three_way" else self.source_embedding
         return {
             **super().get_config(),
-            "embedding": layer_config(self.embedding),
+            **layer_configs(embedding=self.embedding, source_embedding=source_embedding),
             "units": self.units,
-            "source_embedding": None if three_way else layer_config(self.source_embedding),
             "dropout": self.dropout,
         }
 

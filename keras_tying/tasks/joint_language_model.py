@@ -1,24 +1,29 @@
 """Joint language models: aligned sentence pairs, samples of one target word, perplexity."""
 
-from argparse import ArgumentParser, Namespace
+import shutil
+from argparse import Namespace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 import keras
 import numpy as np
+import safetensors.numpy
 
-from keras_tying.data import SPLITS, Bitext, JointSamples, Vocabulary, align, vectors_for
+from keras_tying.data import SPLITS, Bitext, JointSamples, Vocabulary, align, read_lines, vectors_for
+from keras_tying.data.text import warn_of_tokenization
+from keras_tying.metrics.perplexity import perplexity_of
 from keras_tying.training.batches import BlockBatches
 from keras_tying.training.progress import Progress
-from keras_tying.training.runs import Run
-from keras_tying.training.task import Task
+from keras_tying.training.runs import Run, RunSettings
+from keras_tying.training.task import Task, open_task
 from keras_tying.zoo.recipes import AlignedData, Recipe
 
 SAMPLES_PER_CALL = 2048
 """Samples that are scored per call. It does not change the result."""
 SENTENCE_LENGTH = 100
 """Maximum number of source words in the global context."""
+INITIAL_VECTORS = "initial_vectors.safetensors"
 SAMPLE_WORDS = 40
 """Length of the sample text in TensorBoard."""
 
@@ -28,18 +33,6 @@ class JointLanguageModelTask(Task):
 
     name = "joint_language_model"
     script = "train/nnjm.py"
-    usage = """Trains NNLM, NNJM and NNJM-Global on aligned text, resumes runs, or evaluates them.
-
-python train/nnjm.py --train F E [LINKS] --valid F E [LINKS] --test F E [LINKS]     all three
-python train/nnjm.py --recipe nnjm --tied --set model.window=11 ...                 one of them, tied
-python train/nnjm.py --resume runs
-python train/nnjm.py --evaluate runs/nnjm
-
-F and E are source and target text, one sentence per line, with spaces between the tokens (`--tokenization plain` for
-running text), gzipped or not. LINKS holds `i-j` pairs, one line per sentence; without it the text is aligned by
-eflomal (pip install keras-tying[align]).
-"""
-    default_recipes = ("nnlm", "nnjm", "nnjm_global")
     vocabulary_kinds = MappingProxyType({"source_vocabulary.txt": Vocabulary, "vocabulary.txt": Vocabulary})
     best_metric = "val_perplexity"
     unit = "samples"
@@ -47,38 +40,24 @@ eflomal (pip install keras-tying[align]).
     samples: dict[str, JointSamples]
     """The text of each split."""
 
-    @classmethod
-    def add_arguments(cls, parser: ArgumentParser) -> None:
-        for split, what in zip(SPLITS, ("training", "validation", "test"), strict=True):
-            parser.add_argument(
-                f"--{split}", nargs="+", type=Path, metavar="FILE", help=f"{what} text: source, target and links"
-            )
-        parser.add_argument("--tokenization", choices=("spaces", "plain"), help="default: the recipe's")
-        parser.add_argument("--tied", action="store_true", help="tie the output to the target input embedding")
-        parser.add_argument(
-            "--bootstrap", type=Path, metavar="RUN", help="start from the word vectors of a trained run"
-        )
-        for side in ("source", "target"):
-            parser.add_argument(f"--{side}-vectors", type=Path, metavar="FILE", help="start from a word2vec file")
+    def __init__(self, settings: RunSettings):
+        super().__init__(settings)
+        self.links: dict[str, Path] = {}
+        """Links that were made for the run, by split."""
+        self.initial: dict[str, np.ndarray] | None = None
+        """Where word vectors start from: `run.source`, `run.target`, `source`, `target`."""
 
     @classmethod
     def given_files(cls, arguments: Namespace) -> dict[str, list[list[Path]]] | None:
-        files = {}
-        for split in SPLITS:
-            paths = getattr(arguments, split) or []
-            if len(paths) not in (2, 3):
-                raise ValueError(
-                    f"--{split} needs two or three files: source text, target text and, if there are any, the links "
-                    f"between them. Received: {len(paths)}. See --help."
-                )
-            files[split] = [list(paths)]
-        return files
+        return {split: [list(getattr(arguments, split))] for split in SPLITS}
 
     @classmethod
     def changes(cls, recipe: Recipe, arguments: Namespace) -> dict[str, Any]:
         changes: dict[str, Any] = {"model.arguments.tied": True} if arguments.tied else {}
         if arguments.tokenization:
             changes["data.tokenization"] = arguments.tokenization
+        elif "tokenization" not in recipe.data.model_fields_set:  # links count tokens
+            changes["data.tokenization"] = "spaces" if len(arguments.train or []) == 3 else "words"
         return changes
 
     @classmethod
@@ -91,18 +70,39 @@ eflomal (pip install keras-tying[align]).
         return {name: path for name, path in given.items() if path}
 
     @classmethod
-    def complete(cls, tasks: list["JointLanguageModelTask"], folder: Path) -> None:
-        """Aligns text without links, once for all runs, into `FOLDER.alignment`."""
-        if not tasks or tasks[0].settings.files is None:
+    def complete(cls, tasks: list["JointLanguageModelTask"], existing: list[Run], folder: Path) -> None:
+        """Aligns text without links, once for all runs; each keeps a copy. Existing runs of the text give theirs."""
+        files = {split: groups[0] for split, groups in (tasks[0].settings.files or {}).items()}
+        without = [split for split, paths in files.items() if len(paths) == 2]
+        if not without:
             return
-        files = {split: groups[0] for split, groups in tasks[0].settings.files.items()}
-        if all(len(paths) == 3 for paths in files.values()):
-            return
-        print("without links: eflomal aligns the text first", flush=True)
-        aligned = align_files(files, tasks[0].recipe.data.tokenization, folder.with_name(f"{folder.name}.alignment"))
-        changed = {split: [paths] for split, paths in aligned.items()}
         for task in tasks:
-            task.settings = task.settings.model_copy(update={"files": changed})
+            task.check_arguments()
+        if len(ways := {task.recipe.data.tokenization for task in tasks}) > 1:
+            raise ValueError(f"Recipes that are aligned together need one tokenization. Received: {sorted(ways)}")
+        links = _links_of(existing, tasks[0], without)
+        if links is None:
+            print("without links: eflomal aligns the text first", flush=True)
+            aligned = align_files(files, tasks[0].recipe.data.tokenization, folder)
+            links = {split: Path(aligned[split][2]) for split in without}
+        for task in tasks:
+            task.links = links
+
+    def write_files(self, folder: Path) -> None:
+        super().write_files(folder)
+        for split, path in self.links.items():
+            shutil.copyfile(path, folder / links_file(split))
+        if self.initial:
+            (folder / INITIAL_VECTORS).write_bytes(safetensors.numpy.save(self.initial))
+
+    def open_files(self, run: Run) -> None:
+        super().open_files(run)
+        for split in SPLITS:
+            if links_file(split) in self.settings.fingerprints:
+                self.links[split] = self.checked(run, links_file(split), "alignment")
+        if INITIAL_VECTORS in self.settings.fingerprints:
+            vectors = self.checked(run, INITIAL_VECTORS, "file of word vectors")
+            self.initial = safetensors.numpy.load_file(vectors)
 
     @property
     def source_vocabulary(self) -> Vocabulary:
@@ -112,14 +112,27 @@ eflomal (pip install keras-tying[align]).
     def epoch_size(self) -> int:
         return len(self.samples["train"])
 
+    def check_arguments(self) -> None:
+        """Raises ValueError for arguments of the model that are wrong for any text."""
+        self.create_model({}, **self._sizes(3, 3, SENTENCE_LENGTH))
+
     def learn_vocabularies(self) -> dict[str, Any]:
-        self.create_model({}, **self._sizes(3, 3, SENTENCE_LENGTH))  # wrong arguments are found before the text is read
-        source, target = learn_vocabularies(self._bitexts()["train"], self.recipe.data)
+        self.check_arguments()
+        train = self._bitexts()["train"]
+        warn_of_tokenization(read_lines(train.target), train.tokenization)
+        source, target = learn_vocabularies(train, self.recipe.data)
         return {"source_vocabulary.txt": source, "vocabulary.txt": target}
 
-    def _bitexts(self) -> dict[str, Bitext]:
+    def text_parts(self) -> dict[str, list[Path]]:
         assert self.settings.files is not None
-        return bitexts({split: groups[0] for split, groups in self.settings.files.items()}, self.recipe.data)
+        return {split: [Path(path) for path in groups[0]] for split, groups in self.settings.files.items()}
+
+    def _bitexts(self) -> dict[str, Bitext]:
+        files = {
+            split: [*map(str, paths), *([str(self.links[split])] if split in self.links else [])]
+            for split, paths in self.text_parts().items()
+        }
+        return bitexts(files, self.recipe.data)
 
     def load_text(self) -> None:
         self.samples = {
@@ -128,13 +141,21 @@ eflomal (pip install keras-tying[align]).
 
     def build_model(self, **changes: Any) -> keras.Model:
         model = self.build_model_for(min(self.samples["train"].longest_source, SENTENCE_LENGTH), **changes)
-        start = self.settings.initial_vectors
+        if self.initial is None:
+            self.initial = self._initial_vectors()
+        for prefix in ("run.", ""):  # files go over the vectors of a run
+            model.bootstrap(**{side: self.initial.get(f"{prefix}{side}") for side in ("source", "target")})
+        return model
+
+    def _initial_vectors(self) -> dict[str, np.ndarray]:
+        start, vectors = self.settings.initial_vectors, {}
         if "run" in start:
-            model.bootstrap(**Run.open(start["run"]).load_model().word_vectors)
+            of_run = Run.open(start["run"]).load_model().word_vectors
+            vectors = {f"run.{side}": each for side, each in of_run.items()}
         for side, vocabulary in (("source", self.source_vocabulary), ("target", self.vocabulary)):
             if side in start:
-                model.bootstrap(**{side: vectors_for(vocabulary, start[side])})
-        return model
+                vectors[side] = vectors_for(vocabulary, start[side])
+        return vectors
 
     def build_model_for(self, sentence_length: int, **changes: Any) -> keras.Model:
         """The recipe's model, new, for source sentences of at most this length in the global context."""
@@ -194,6 +215,20 @@ eflomal (pip install keras-tying[align]).
         ]
 
 
+def links_file(split: str) -> str:
+    """Name of the file of the links that were made for a run."""
+    return f"{split}.align"
+
+
+def _links_of(runs: list[Run], task: JointLanguageModelTask, splits: list[str]) -> dict[str, Path] | None:
+    """The links that an existing run of the same text has of its own."""
+    for other in (open_task(JointLanguageModelTask, run) for run in runs):
+        same_tokens = other.recipe.data.tokenization == task.recipe.data.tokenization
+        if same_tokens and other.settings.files == task.settings.files and set(splits) <= set(other.links):
+            return {split: other.links[split] for split in splits}
+    return None
+
+
 class JointBatches(BlockBatches):
     """Samples in batches, in another order each epoch. Their inputs are cut when they are asked for.
 
@@ -248,8 +283,7 @@ def sample_perplexity(model, samples: JointSamples) -> float:
         chosen = np.arange(start, min(start + SAMPLES_PER_CALL, len(samples)))
         scores = model.score(model_inputs(model, samples, chosen), samples.target_ids[chosen])
         total -= float(np.sum(scores, dtype=np.float64))
-    with np.errstate(over="ignore"):  # a model that has diverged has infinite perplexity
-        return float(np.exp(total / len(samples)))
+    return perplexity_of(total / len(samples))
 
 
 def bitexts(files: dict[str, list[str]], data: AlignedData) -> dict[str, Bitext]:

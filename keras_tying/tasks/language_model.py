@@ -1,6 +1,6 @@
 """Language models: windows of a text, carried state, perplexity."""
 
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ from keras import ops
 
 from keras_tying.data import SPLITS, PreparedText, Windows, windows
 from keras_tying.data.batching import rows_of
+from keras_tying.metrics.perplexity import perplexity_of
 from keras_tying.tasks.text import TextTask, open_corpus
 from keras_tying.training.batches import BlockBatches
 from keras_tying.training.progress import Progress
@@ -24,25 +25,10 @@ class LanguageModelTask(TextTask):
 
     name = "language_model"
     script = "train/lm.py"
-    usage = """Trains a language model, resumes a run, or evaluates one.
-
-python train/lm.py                                                      embedded corpus, minutes
-python train/lm.py --recipe ptb_small_tied_projection --data-dir DIR    a published configuration
-python train/lm.py --train-file A --valid-file B --test-file C          your own UTF-8 text
-python train/lm.py --prepared DIR                                       text of any size, see train/prepare.py
-python train/lm.py --resume runs/NAME
-python train/lm.py --evaluate runs/NAME                                 exact; --mc-passes 50 also with dropout
-"""
-    default_recipes = ("embedded_small_tied",)
     splits = SPLITS
 
     ids: dict[str, np.ndarray | PreparedText]
     """Word ids of each split."""
-
-    @classmethod
-    def add_arguments(cls, parser: ArgumentParser) -> None:
-        super().add_arguments(parser)
-        parser.add_argument("--mc-passes", type=int, metavar="N", help="with --evaluate: also average N dropout passes")
 
     @property
     def epoch_size(self) -> int:
@@ -50,7 +36,7 @@ python train/lm.py --evaluate runs/NAME                                 exact; -
 
     def learn_vocabularies(self) -> dict[str, Any]:
         data = self.recipe.data
-        vocabulary = open_corpus(self.settings).vocabulary(data.vocabulary_size, data.minimum_count)
+        vocabulary = self.vocabulary_of_corpus()
         if data.corpus != "files" and data.vocabulary_size not in (None, len(vocabulary)):
             raise ValueError(
                 f"The recipe is made for {data.vocabulary_size:,} words of the corpus {data.corpus!r}. "
@@ -60,8 +46,10 @@ python train/lm.py --evaluate runs/NAME                                 exact; -
 
     def load_text(self) -> None:
         corpus = open_corpus(self.settings)
-        self.tokenization = corpus.tokenization
         self.ids = {split: corpus.ids(split, self.vocabulary) for split in SPLITS}
+        self.windows()  # the training text is long enough
+        for split, rows in (("valid", self.recipe.optimisation.batch_size), ("test", 1)):
+            check_length(self.ids[split], rows, f"The {split} text")
 
     def build_model(self, **changes: Any) -> keras.Model:
         return self.create_model(changes, vocabulary_size=len(self.vocabulary))
@@ -107,7 +95,8 @@ python train/lm.py --evaluate runs/NAME                                 exact; -
     def export(self, model: keras.Model, path: Path) -> None:
         from keras_tying.export import export_language_model
 
-        export_language_model(model, self.vocabulary, path, self.tokenization)
+        tokenization = self.recipe.data.tokenization or open_corpus(self.settings).tokenization
+        export_language_model(model, self.vocabulary, path, tokenization)
 
     def evaluate(self, model: keras.Model, arguments: Namespace) -> list[str]:
         lines, settings = [], self.recipe.optimisation
@@ -164,7 +153,7 @@ def stream_perplexity(model, ids: np.ndarray | PreparedText, batch_size: int = 1
     for log_probabilities in _stream(model, ids, batch_size, sequence_length):
         total -= float(np.sum(log_probabilities, dtype=np.float64))
         count += log_probabilities.size
-    return _perplexity(total / count)
+    return perplexity_of(total / count)
 
 
 def mc_perplexity(
@@ -192,16 +181,13 @@ def mc_perplexity(
         parts = _stream(model, ids, batch_size, sequence_length, stochastic=True)
         log_probabilities = np.concatenate([part.astype(np.float64) for part in parts], axis=1)
         summed = np.logaddexp(summed, log_probabilities)
-    return _perplexity(np.log(passes) - float(np.mean(summed)))
+    return perplexity_of(np.log(passes) - float(np.mean(summed)))
 
 
 def _stream(model, ids, batch_size, sequence_length, **options) -> Iterator[np.ndarray]:
     """Log-probabilities `[batch_size, sequence_length]` of a text read from start to end."""
+    check_length(ids, batch_size)
     length = len(ids) // batch_size
-    if length < 2:
-        raise ValueError(
-            f"A text needs at least {2 * batch_size} tokens for {batch_size} rows. Received: {len(ids)} tokens."
-        )
     states = None
     for start in range(0, length - 1, sequence_length):
         rows = rows_of(ids, batch_size, start, min(start + sequence_length + 1, length))
@@ -209,6 +195,9 @@ def _stream(model, ids, batch_size, sequence_length, **options) -> Iterator[np.n
         yield ops.convert_to_numpy(log_probabilities)
 
 
-def _perplexity(mean: float) -> float:
-    with np.errstate(over="ignore"):  # a model that has diverged has infinite perplexity
-        return float(np.exp(mean))
+def check_length(ids: np.ndarray | PreparedText, batch_size: int, what: str = "A text") -> None:
+    """Raises ValueError if a text is too short to be measured in `batch_size` rows; `what` names it."""
+    if len(ids) < 2 * batch_size:
+        raise ValueError(
+            f"{what} needs at least {2 * batch_size} tokens for {batch_size} rows. Received: {len(ids)} tokens."
+        )

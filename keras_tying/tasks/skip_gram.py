@@ -37,17 +37,6 @@ class SkipGramTask(TextTask):
 
     name = "skip_gram"
     script = "train/word2vec.py"
-    usage = """Trains skip-gram word vectors, untied or tied, or resumes a run.
-
-python train/word2vec.py                                            embedded corpus, a minute
-python train/word2vec.py --recipe word2vec_tied                     input and output embeddings in one matrix
-python train/word2vec.py --corpus text8                             or ptb; --data-dir DIR instead of a download
-python train/word2vec.py --train-file A B --tokenization letters    your own UTF-8 text, of any length
-python train/word2vec.py --prepared DIR                             text of any size, see train/prepare.py
-python train/word2vec.py --set model.units=300 data.window=10       other settings than the recipe's
-python train/word2vec.py --resume runs/NAME
-"""
-    default_recipes = ("word2vec",)
     splits = ("train",)
 
     ids: np.ndarray | PreparedText
@@ -58,8 +47,7 @@ python train/word2vec.py --resume runs/NAME
         return len(self.ids)
 
     def learn_vocabularies(self) -> dict[str, Any]:
-        data = self.recipe.data
-        vocabulary = open_corpus(self.settings).vocabulary(data.vocabulary_size, data.minimum_count)
+        vocabulary = self.vocabulary_of_corpus()
         check_enough_words(len(vocabulary) - 2)  # without <unk> and <eos>
         return {"vocabulary.txt": vocabulary}
 

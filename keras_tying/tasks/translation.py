@@ -1,8 +1,10 @@
 """Translation: sentence pairs in subwords, beam search, BLEU."""
 
+import io
+import logging
 import math
 import sys
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
@@ -16,6 +18,7 @@ from keras_tying import backend
 from keras_tying.data import (
     PAD_ID,
     SPLITS,
+    Bitext,
     PairBatches,
     ParallelCorpus,
     PreparedPairs,
@@ -27,7 +30,10 @@ from keras_tying.data import (
     sentences_of,
     zip_files,
 )
+from keras_tying.data.subwords import LONGEST_SENTENCE
+from keras_tying.files import write_atomically
 from keras_tying.metrics import translation_scores
+from keras_tying.metrics.perplexity import perplexity_of
 from keras_tying.training.batches import EpochBatches
 from keras_tying.training.progress import Progress
 from keras_tying.training.runs import Run, environment
@@ -46,29 +52,16 @@ SENTENCES_PER_CALL = 1000
 SHAPE_MULTIPLE = 1 if backend.ANY_SHAPE else 8
 """Rows and lengths are padded to multiples of this, so that few shapes are compiled."""
 
+log = logging.getLogger(__name__)
+
 
 class TranslationTask(Task):
     """A translator of the zoo on one parallel text, with subwords of both languages together."""
 
     name = "translation"
     script = "train/nmt.py"
-    usage = """Trains a translator, resumes a run, evaluates one, or translates.
-
-python train/nmt.py                                                     phrases from CLDR, minutes
-python train/nmt.py --recipe multi30k_en_de_three_way --data-dir DIR    Multi30k
-python train/nmt.py --source A.en --target A.de --valid V.en V.de --test T.en T.de     your own UTF-8 text
-python train/nmt.py --prepared DIR --valid V.en V.de --test T.en T.de   text of any size, see train/prepare.py
-python train/nmt.py --resume runs/NAME
-python train/nmt.py --evaluate runs/NAME                                BLEU and chrF by sacrebleu, perplexity
-python train/nmt.py --translate runs/NAME < in > out                    one sentence per line
-python train/nmt.py --translate runs/NAME --attention plot.png < in     also plots the attention of the first sentence
-python train/nmt.py --overlap [--recipe NAME --data-dir DIR]            subwords that the languages share
-
-Text has one sentence per line and may be gzipped; --source and --target take several files.
-"""
-    default_recipes = ("embedded_en_de",)
     vocabulary_kinds = MappingProxyType({"subwords.model": Subwords})
-    default_loss_arguments = MappingProxyType({"scale": "mean"})
+    default_loss_arguments = MappingProxyType({"reduction": "mean_with_sample_weight"})
     best_metric = "val_bleu"
 
     pairs: dict[str, SentencePairs]
@@ -79,37 +72,13 @@ Text has one sentence per line and may be gzipped; --source and --target take se
     """Greedy translations of the validation text, by the last call of `validate`."""
 
     @classmethod
-    def add_arguments(cls, parser: ArgumentParser) -> None:
-        parser.add_argument("--corpus", help="name of a parallel corpus, instead of the recipe's")
-        parser.add_argument("--source", type=Path, nargs="+", metavar="FILE", help="training text to translate from")
-        parser.add_argument("--target", type=Path, nargs="+", metavar="FILE", help="translations of the training text")
-        for split, what in (("valid", "validation"), ("test", "test")):
-            parser.add_argument(
-                f"--{split}", type=Path, nargs=2, metavar=("SOURCE", "TARGET"), help=f"{what} text and its translations"
-            )
-        parser.add_argument("--prepared", type=Path, metavar="DIR", help="training pairs, made by train/prepare.py")
-        parser.add_argument(
-            "--subwords", type=Path, metavar="MODEL", help="a sentencepiece model, instead of a new one"
-        )
-        parser.add_argument("--tying", choices=("none", "decoder", "three_way"), help="instead of the recipe's")
-        parser.add_argument("--beam", type=int, default=5, help="beam size for translating; 1 is greedy")
-        parser.add_argument("--attention", type=Path, metavar="PNG", help="with --translate: plot the first attention")
-
-    @classmethod
     def given_files(cls, arguments: Namespace) -> dict[str, list[list[Path]]] | None:
-        sides, measured = (arguments.source, arguments.target), (arguments.valid, arguments.test)
-        given = any((*sides, *measured))
-        others = [f"--{name}" for name in ("corpus", "prepared") if getattr(arguments, name)]
-        if len(others) + any(sides) > 1:
-            received = " and ".join([*others, *(["--source and --target"] if any(sides) else [])])
-            raise ValueError(f"Training text is a corpus, prepared or in files: name one of them. Received: {received}")
-        if not given:
+        if not arguments.valid:
             return None
-        complete = all(measured) and (all(sides) or bool(arguments.prepared))
-        if not complete:
-            raise ValueError("A text of your own needs --source, --target (or --prepared), --valid and --test.")
         files = {"valid": [list(arguments.valid)], "test": [list(arguments.test)]}
-        return {"train": [list(pair) for pair in zip_files(*sides)], **files} if all(sides) else files
+        if arguments.prepared:
+            return files
+        return {"train": [list(pair) for pair in zip_files(arguments.source, arguments.target)], **files}
 
     @classmethod
     def changes(cls, recipe: Recipe, arguments: Namespace) -> dict[str, Any]:
@@ -117,7 +86,10 @@ Text has one sentence per line and may be gzipped; --source and --target take se
         if arguments.corpus:
             changes["data.corpus"] = arguments.corpus
         elif arguments.prepared and not arguments.valid:
-            changes["data.corpus"] = PreparedPairs(arguments.prepared).name
+            prepared = PreparedPairs(arguments.prepared)
+            changes["data.corpus"] = prepared.name
+            if prepared.languages:  # of the text that is measured, too
+                changes["data.source_language"], changes["data.target_language"] = prepared.languages
             if changes["data.corpus"] == "files":
                 raise ValueError("Pairs prepared from files need --valid and --test, text to measure on.")
         if arguments.tying:
@@ -127,11 +99,8 @@ Text has one sentence per line and may be gzipped; --source and --target take se
         return changes
 
     @classmethod
-    def modes(cls) -> dict[str, tuple[str, Mode]]:
-        return {
-            "translate": ("RUN: translate the lines of standard input", _translate),
-            "overlap": ("print how many subwords the languages share", _overlap),
-        }
+    def modes(cls) -> dict[str, Mode]:
+        return {"translate": _translate, "overlap": _overlap}
 
     @property
     def subwords(self) -> Subwords:
@@ -164,6 +133,15 @@ Text has one sentence per line and may be gzipped; --source and --target take se
             return {"subwords.model": Subwords.load(given)}
         sentences = sentences_of(self.corpus().pairs("train"))
         return {"subwords.model": Subwords.learn(sentences, self.recipe.data.vocabulary_size)}
+
+    def text_parts(self) -> dict[str, list[Any]]:
+        parts: dict[str, list[Any]] = {}
+        for split, text in self.corpus().splits.items():
+            files = [path for each in text if isinstance(each, Bitext) for path in (each.source, each.target)]
+            parts[split] = files or [text]
+        if self.settings.prepared:
+            parts["train"] = [PreparedPairs(self.settings.prepared).index("train")]
+        return parts
 
     def load_text(self) -> None:
         self.pairs = {"train": self.training_pairs()}
@@ -289,8 +267,7 @@ def pair_perplexity(model: keras.Model, pairs: SentencePairs) -> float:
         inputs, targets, weights = pairs.batch(chosen, SHAPE_MULTIPLE, SHAPE_MULTIPLE)
         scores = model.score(inputs, np.where(weights > 0, targets, PAD_ID))
         total -= float(np.sum(scores, dtype=np.float64))
-    with np.errstate(over="ignore"):  # a model that has diverged has infinite perplexity
-        return float(np.exp(total / pairs.target_tokens))
+    return perplexity_of(total / pairs.target_tokens)
 
 
 def translate_sentences(
@@ -301,13 +278,15 @@ def translate_sentences(
     Args:
         model: A `Translator`.
         subwords: Its subwords, of both languages.
-        sentences: Text. A sentence without words has the translation `""`.
+        sentences: Text. A sentence without words has the translation `""`. Subwords after the first
+            `LONGEST_SENTENCE` of a sentence are not read, as in an exported model.
         beam_size: Hypotheses per sentence; 1 is greedy.
         length_penalty: See `Translator.translate`.
     """
     if beam_size < 1:
         raise ValueError(f"The beam size must be at least 1. Received: {beam_size}")
     encoded = [subwords.encode(sentence) for sentence in sentences]
+    encoded = [np.append(ids[:LONGEST_SENTENCE], ids[-1]) if len(ids) > LONGEST_SENTENCE else ids for ids in encoded]
     translations = [""] * len(encoded)
     waiting = sorted((i for i, ids in enumerate(encoded) if len(ids) > 1), key=lambda i: -len(encoded[i]))
     while waiting:
@@ -325,11 +304,22 @@ def _translate(arguments: Namespace, new_task: Callable[[], TranslationTask]) ->
     run = Run.open(arguments.translate)
     task = open_task(TranslationTask, run)
     model, plot = run.load_model(), arguments.attention
+    first = 1
     for sentences in _chunks(sys.stdin.buffer):
+        for number, sentence in enumerate(sentences, start=first):
+            if (length := len(task.subwords.encode(sentence)) - 1) > LONGEST_SENTENCE:
+                log.warning(
+                    f"Standard input, line {number}: only the first {LONGEST_SENTENCE} of {length:,} subwords are "
+                    "translated. Write one sentence per line."
+                )
+        first += len(sentences)
         translations = translate_sentences(model, task.subwords, sentences, arguments.beam)
         print(*translations, sep="\n", flush=True)
         if plot is not None:
-            attention_plot(model, task.subwords, sentences[0], translations[0]).savefig(plot, dpi=150)
+            image = io.BytesIO()
+            figure = attention_plot(model, task.subwords, sentences[0], translations[0])
+            figure.savefig(image, format=plot.suffix[1:] or "png", dpi=150)
+            write_atomically(plot, image.getvalue())
             plot = None
     return 0
 

@@ -5,7 +5,7 @@ from keras_tying.training.callbacks import TrainingDiverged, TrainingInterrupted
 from keras_tying.training.checkpoints import CheckpointStore
 from keras_tying.training.engine import create_run, fit, train
 from keras_tying.training.progress import Progress
-from keras_tying.training.runs import Run, RunSettings, environment
+from keras_tying.training.runs import Run, RunSettings, environment, trained_in
 from keras_tying.training.task import Task
 
 __all__ = [
@@ -22,4 +22,5 @@ __all__ = [
     "fit",
     "open_distribution",
     "train",
+    "trained_in",
 ]

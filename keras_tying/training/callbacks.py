@@ -13,7 +13,8 @@ import numpy as np
 
 from keras_tying.backend.replicas import is_chief, of_chief, sum_over_workers
 from keras_tying.training.checkpoints import Checkpoint, CheckpointStore, read_variables, write_variables
-from keras_tying.training.progress import Progress
+from keras_tying.training.progress import Progress, read_progress
+from keras_tying.training.runs import Run
 
 
 class TrainingDiverged(ArithmeticError):
@@ -112,10 +113,21 @@ class KeepBest(keras.callbacks.Callback):
 
     def restore(self, model: keras.Model) -> None:
         """Gives `model` the variables of the best epoch."""
+        write_variables(model, self.best().values)
+
+    def best(self) -> Checkpoint:
+        """The best epoch so far.
+
+        Raises:
+            FileNotFoundError: If it is missing or damaged.
+        """
         best = self.store.newest()
         if best is None:
-            raise FileNotFoundError(f"{self.store.folder} holds no intact best epoch. Train the run again.")
-        write_variables(model, best.values)
+            raise FileNotFoundError(
+                f"{self.store.folder} holds no intact best epoch, which the run ends with. Restore it, or train "
+                "anew in another folder."
+            )
+        return best
 
 
 class SaveCheckpoints(keras.callbacks.Callback):
@@ -126,15 +138,16 @@ class SaveCheckpoints(keras.callbacks.Callback):
     from the same folder, and a signal to one worker stops all.
 
     Args:
-        store: Where checkpoints are kept.
+        run: The run whose checkpoints they are.
         minutes: Time between checkpoints within an epoch.
         batches: Batches per epoch.
         progress: Position of the run, which this callback advances.
     """
 
-    def __init__(self, store: CheckpointStore, minutes: float, batches: int, progress: Progress):
+    def __init__(self, run: Run, minutes: float, batches: int, progress: Progress):
         super().__init__()
-        self.store = store
+        self.run = run
+        self.store = CheckpointStore(run.checkpoints)
         self.minutes = minutes
         self.batches = batches
         self.progress = progress
@@ -150,6 +163,7 @@ class SaveCheckpoints(keras.callbacks.Callback):
 
         Raises:
             FileNotFoundError: If only some of the workers find the checkpoint.
+            ValueError: If the checkpoint says of another thing where it stands.
         """
         checkpoint = self.store.newest()
         workers, found = sum_over_workers(model, [1.0, float(checkpoint is not None)])
@@ -160,8 +174,7 @@ class SaveCheckpoints(keras.callbacks.Callback):
             )
         if checkpoint is None:
             return False
-        for name, value in checkpoint.progress.items():
-            setattr(self.progress, name, value)
+        vars(self.progress).update(vars(read_progress(checkpoint.progress, str(self.store.index))))
         if self.progress.batch:
             self._within_epoch = checkpoint.values
         else:
@@ -214,7 +227,7 @@ class SaveCheckpoints(keras.callbacks.Callback):
 
     def _stop(self, saved: str) -> NoReturn:
         by = "a signal to another worker" if self._stop_signal is None else self._stop_signal.name
-        raise TrainingInterrupted(f"Stopped by {by}; saved {saved}.", self.store.folder.parent)
+        raise TrainingInterrupted(f"Stopped by {by}; saved {saved}.", self.run.folder)
 
     def _save(self) -> str:
         self.progress.seconds = self._earlier_seconds + time.monotonic() - self._started
@@ -224,5 +237,6 @@ class SaveCheckpoints(keras.callbacks.Callback):
         saved = "by the chief"
         if is_chief(self.model):
             saved = self.store.save(Checkpoint(values, dict(vars(self.progress)))).name
+            self.run.mark_begun()
         self._saved = time.monotonic()
         return saved

@@ -9,12 +9,14 @@ from typing import Any
 
 import keras
 import numpy as np
+from pydantic import Field
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
 from keras_tying.backend.replicas import has_own_rows, replicas_of, rows_of_all, set_rows_of_all
 from keras_tying.backend.variables import write_back
 from keras_tying.files import write_atomically
+from keras_tying.tables import Table, validate_table
 
 log = logging.getLogger(__name__)
 
@@ -24,6 +26,15 @@ class Checkpoint:
     """Values of all variables of a model and its optimizer, and the progress of the run."""
 
     values: dict[str, np.ndarray]
+    progress: dict[str, Any]
+
+
+class Entry(Table):
+    """A checkpoint as listed in `index.json`."""
+
+    number: int = Field(ge=0)
+    file: str
+    sha256: str
     progress: dict[str, Any]
 
 
@@ -44,46 +55,64 @@ class CheckpointStore:
         self.keep = keep
 
     @property
-    def _index(self) -> Path:
+    def index(self) -> Path:
         return self.folder / "index.json"
 
-    def _entries(self) -> list[dict[str, Any]]:
-        return json.loads(self._index.read_text()) if self._index.exists() else []
+    def _path(self, number: int) -> Path:
+        return self.folder / f"checkpoint-{number:06d}.safetensors"
+
+    def _entries(self) -> list[Entry]:
+        if not self.index.exists():
+            return []
+        try:
+            listed = json.loads(self.index.read_bytes())
+            if not isinstance(listed, list):
+                raise ValueError(f"expected a list, received {type(listed).__name__}")
+            entries = [validate_table(Entry, each, f"entry {place}") for place, each in enumerate(listed)]
+            for entry in entries:
+                if entry.file != self._path(entry.number).name:
+                    raise ValueError(f"expected the file {self._path(entry.number).name}, received {entry.file!r}")
+        except ValueError as error:
+            raise ValueError(
+                f"{self.index} is not an index of checkpoints: {error}. Restore it, or remove {self.folder}."
+            ) from None
+        return entries
 
     def save(self, checkpoint: Checkpoint) -> Path:
         """Writes a checkpoint, then removes the oldest ones beyond `keep`.
 
         Raises:
             OSError: If the disk is full; earlier checkpoints are untouched.
+            ValueError: If `index.json` is not an index of checkpoints in this folder.
         """
         entries = self._entries()
-        number = entries[-1]["number"] + 1 if entries else 0
-        path = self.folder / f"checkpoint-{number:06d}.safetensors"
+        number = entries[-1].number + 1 if entries else 0
+        path = self._path(number)
         content = save(checkpoint.values)
         write_atomically(path, content)
-        entries.append(
-            {
-                "number": number,
-                "file": path.name,
-                "sha256": hashlib.sha256(content).hexdigest(),
-                "progress": checkpoint.progress,
-            }
-        )
+        sha256 = hashlib.sha256(content).hexdigest()
+        entries.append(Entry(number=number, file=path.name, sha256=sha256, progress=checkpoint.progress))
         old, entries = entries[: -self.keep], entries[-self.keep :]
-        write_atomically(self._index, json.dumps(entries, indent=1).encode())
+        write_atomically(self.index, json.dumps([entry.model_dump() for entry in entries], indent=1).encode())
         for entry in old:
-            (self.folder / entry["file"]).unlink(missing_ok=True)
+            self._path(entry.number).unlink(missing_ok=True)
         return path
 
     def newest(self) -> Checkpoint | None:
-        """The newest intact checkpoint, or `None`. Damaged ones are named in a warning."""
+        """The newest intact checkpoint, or `None`. Damaged ones are named in a warning.
+
+        Raises:
+            ValueError: If `index.json` is not an index of checkpoints in this folder.
+        """
         for entry in reversed(self._entries()):
-            path = self.folder / entry["file"]
+            path = self._path(entry.number)
             try:
+                if path.is_symlink() or not path.is_file():
+                    raise OSError("it is missing or not a file of this folder")
                 content = path.read_bytes()
-                if hashlib.sha256(content).hexdigest() != entry["sha256"]:
+                if hashlib.sha256(content).hexdigest() != entry.sha256:
                     raise ValueError("its SHA-256 is not the one recorded")
-                return Checkpoint(load(content), entry["progress"])
+                return Checkpoint(load(content), entry.progress)
             except (OSError, ValueError, SafetensorError) as problem:
                 log.warning("Checkpoint %s is damaged (%s); falling back to the one before it.", path, problem)
         return None

@@ -1,14 +1,19 @@
 """The training engine: runs any task, from an empty folder or from its newest checkpoint."""
 
+import shlex
+from collections.abc import Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import keras
 
 from keras_tying import backend
+from keras_tying.backend.replicas import rows_per_replica
 from keras_tying.distribution import Distribution
+from keras_tying.files import replacing
 from keras_tying.optimizers import ClippedSGD
-from keras_tying.training.batches import EpochBatches
+from keras_tying.training.batches import BlockBatches, EpochBatches
 from keras_tying.training.callbacks import (
     KeepBest,
     LogGradientNorm,
@@ -22,7 +27,7 @@ from keras_tying.training.checkpoints import CheckpointStore
 from keras_tying.training.console import ProgressBar
 from keras_tying.training.optimisation import changes_by_epoch, learning_rate, make_optimizer
 from keras_tying.training.progress import Progress
-from keras_tying.training.runs import Run, training_record
+from keras_tying.training.runs import Run, environment, training_record
 from keras_tying.training.task import Task
 from keras_tying.training.tensorboard import TensorBoardLog
 
@@ -33,63 +38,57 @@ STEPS_PER_EXECUTION = 20
 def create_run(task: Task, folder: str | Path) -> Run:
     """Makes the folder of a new run: its settings and the vocabularies of its training text.
 
+    The text is loaded, and a model is built and compiled, before anything is written. Clears Keras's session.
+
     Raises:
         FileExistsError: If the folder holds anything.
-        ValueError: If text and recipe do not go together. Nothing is written then.
+        ValueError: If text and recipe do not go together, or training cannot begin with them. Nothing is written then.
     """
-    Run(folder).check_free()
-    task.vocabularies = task.learn_vocabularies()
-    task.settings = task.settings.model_copy(
-        update={"fingerprints": {file: each.sha256 for file, each in task.vocabularies.items()}}
-    )
-
-    def write(unfinished: Path) -> None:
-        for file, vocabulary in task.vocabularies.items():
-            vocabulary.save(unfinished / file)
-
-    return Run.create(folder, task.settings, write)
+    (run,) = create_runs({Path(folder): task})
+    return run
 
 
-def train(task: Task, run: Run, distribution: Distribution | None = None, checkpoint_minutes: float = 5.0) -> Progress:
-    """Trains the model of a run to its end, measures, saves and exports it.
-
-    Interrupted at any moment and called again, it ends with the weights of an uninterrupted run, bit for bit.
+def create_runs(tasks: Mapping[Path, Task], replicas: int = 1) -> list[Run]:
+    """Makes several new runs as `create_run` does: all of them, or if one is refused, none.
 
     Args:
-        task: The task of the run, with its vocabularies.
-        run: The run. Training continues from its newest checkpoint.
-        distribution: Where to train. Default: on one device.
-        checkpoint_minutes: Time between checkpoints within an epoch.
+        tasks: The task of each run, by its folder.
+        replicas: Number of replicas that will train them.
+    """
+    for folder in tasks:
+        Run(folder).check_free()
+    for task in tasks.values():
+        task.vocabularies = task.learn_vocabularies()
+        task.open_text()
+        check_trainable(task, replicas)
+    runs = Run.create_together({folder: (task.settings, task.write_files) for folder, task in tasks.items()})
+    for run, task in zip(runs, tasks.values(), strict=True):
+        task.settings = run.settings()
+    return runs
 
-    Returns:
-        The course of the training.
+
+def check_trainable(task: Task, replicas: int) -> None:
+    """Builds and compiles a model, which is not trained, for the errors of settings that do not go together.
 
     Raises:
-        ValueError: If the text is too short, or does not divide among the replicas.
-        TrainingDiverged: If the loss becomes NaN or infinite.
-        TrainingInterrupted: If SIGINT or SIGTERM requested a stop; a checkpoint is written.
+        ValueError: If training cannot begin.
     """
-    distribution = distribution or Distribution()
-    task.load_text()
+    batches = compile_model(task, build_model(task))
+    if isinstance(batches, BlockBatches):
+        rows_per_replica(batches.batch_size, replicas)
+
+
+def build_model(task: Task, distribution: Distribution | None = None) -> keras.Model:
+    """A new model of the task, the same in every process and however many were built before."""
+    keras.utils.clear_session()  # names of layers are counted; the order of operations depends on them
     keras.config.set_dtype_policy(task.settings.precision)
     keras.utils.set_random_seed(task.settings.seed)
-    with distribution.scope():
-        model = task.build_model()
-    if distribution.is_chief:
-        print(f"{task.recipe.title}\nrun         {run.folder}\n{task.describe(model)}", flush=True)
-    progress = fit(task, model, run, distribution.is_chief, checkpoint_minutes)
-    if distribution.is_chief:
-        finish(task, model, run, progress, distribution)
-    distribution.meet()
-    return progress
+    with (distribution or Distribution()).scope():
+        return task.build_model()
 
 
-def fit(task: Task, model: keras.Model, run: Run, is_chief: bool = True, checkpoint_minutes: float = 5.0) -> Progress:
-    """Trains a new model by the task's recipe, from the run's newest checkpoint if it has one.
-
-    The model ends as the last epoch left it, or as the best one did if the task keeps the best. For arguments and
-    errors see `train`; `is_chief` says whether this process prints and writes logs.
-    """
+def compile_model(task: Task, model: keras.Model) -> EpochBatches:
+    """Compiles a model as the task's recipe says. Returns its training batches."""
     optimisation = task.recipe.optimisation
     batches = task.batches(model)
     model.compile(
@@ -97,12 +96,87 @@ def fit(task: Task, model: keras.Model, run: Run, is_chief: bool = True, checkpo
         task.loss(),
         steps_per_execution=steps_per_execution(batches),
     )
+    return batches
+
+
+def train(
+    task: Task,
+    run: Run,
+    distribution: Distribution | None = None,
+    checkpoint_minutes: float = 5.0,
+    from_scratch: bool = False,
+) -> Progress:
+    """Trains the model of a run to its end, measures, saves and exports it.
+
+    Interrupted at any moment and called again, it ends with the weights of an uninterrupted run, bit for bit. Clears
+    Keras's session.
+
+    Args:
+        task: The task of the run, with its vocabularies.
+        run: The run. Training continues from its newest checkpoint.
+        distribution: Where to train. Default: on one device.
+        checkpoint_minutes: Time between checkpoints within an epoch.
+        from_scratch: Start again where all checkpoints of a run are lost.
+
+    Returns:
+        The course of the training.
+
+    Raises:
+        ValueError: If the text is too short, does not divide among the replicas, or is not the one that the run was
+            made with.
+        FileNotFoundError: If training has begun and no checkpoint is left, without `from_scratch`.
+        BlockingIOError: If another process trains the run.
+        TrainingDiverged: If the loss becomes NaN or infinite.
+        TrainingInterrupted: If SIGINT or SIGTERM requested a stop; a checkpoint is written.
+    """
+    distribution = distribution or Distribution()
+    with run.locked() if distribution.is_chief else nullcontext():
+        task.open_text()
+        model = build_model(task, distribution)
+        if distribution.is_chief:
+            print(f"{task.recipe.title}\nrun         {run.folder}\n{task.describe(model)}", flush=True)
+        progress = fit(task, model, run, distribution.is_chief, checkpoint_minutes, from_scratch)
+        if distribution.is_chief:
+            finish(task, model, run, progress, distribution)
+        distribution.meet()
+        return progress
+
+
+def fit(
+    task: Task,
+    model: keras.Model,
+    run: Run,
+    is_chief: bool = True,
+    checkpoint_minutes: float = 5.0,
+    from_scratch: bool = False,
+) -> Progress:
+    """Trains a new model by the task's recipe, from the run's newest checkpoint if it has one.
+
+    The model ends as the last epoch left it, or as the best one did if the task keeps the best. For arguments and
+    errors see `train`; `is_chief` says whether this process prints and writes logs.
+    """
+    optimisation = task.recipe.optimisation
+    batches = compile_model(task, model)
     progress = Progress()
-    checkpoints = SaveCheckpoints(CheckpointStore(run.checkpoints), checkpoint_minutes, batches.total, progress)
-    checkpoints.restore(model)
+    checkpoints = SaveCheckpoints(run, checkpoint_minutes, batches.total, progress)
+    restored = checkpoints.restore(model)
+    if run.begun and not restored and not from_scratch:
+        raise FileNotFoundError(
+            f"{run.folder} has begun to train, but no intact checkpoint is left in {run.checkpoints}. Restore one, or "
+            "start again from zero with --from-scratch."
+        )
+    if restored and from_scratch:
+        raise ValueError(
+            f"--from-scratch is for runs whose checkpoints are lost. Received: {run.folder}, which has one of epoch "
+            f"{progress.epoch + 1}. Leave the option out, or train anew in another folder."
+        )
+    if not progress.finished(optimisation.epochs, optimisation.patience):
+        progress.train_in(environment())
     best = None
     if task.best_metric is not None:
         best = KeepBest(CheckpointStore(run.best, keep=1), progress, task.best_metric)
+        if progress.history:
+            best.best()
     callbacks = [*_before_logs(task, model, progress)]
     if is_chief:
         callbacks += [ProgressBar(optimisation.epochs, batches, progress), TensorBoardLog(run.tensorboard, task)]
@@ -155,12 +229,13 @@ def _fit_epochs(
 
 def finish(task: Task, model: keras.Model, run: Run, progress: Progress, distribution: Distribution) -> None:
     """Saves and exports a trained model, measures it and prints where everything is."""
-    model.save(run.model)
+    with replacing(run.model) as path:
+        model.save(path)
     places = {"SavedModel": str(run.saved_model), "TensorBoard": f"tensorboard --logdir {run.tensorboard}"}
     if backend.WRITES_SAVED_MODELS:
         task.export(model, run.saved_model)
     else:
-        places["SavedModel"] = "not written: it needs KERAS_BACKEND=tensorflow"
+        places["SavedModel"] = f"not written, it needs TensorFlow: {export_command(task, run)}"
     artifacts = task.write_artifacts(model, run)
     results = {
         **task.measure(model, progress),
@@ -174,3 +249,23 @@ def finish(task: Task, model: keras.Model, run: Run, progress: Progress, distrib
     places["everything"] = str(run.folder)
     print(f"{task.headline(results)}, {results['wall_time_seconds'] / 60:.1f} minutes")
     print("\n".join(f"{what:14}  {where}" for what, where in places.items()), flush=True)
+
+
+def export(task: Task, run: Run) -> None:
+    """Writes the SavedModel of a trained run of any backend.
+
+    Raises:
+        ValueError: If the current backend is not TensorFlow.
+        FileNotFoundError: If training has not ended.
+    """
+    if not backend.WRITES_SAVED_MODELS:
+        raise ValueError(
+            f"A SavedModel needs the TensorFlow backend: {export_command(task, run)} "
+            f"Received: KERAS_BACKEND={backend.NAME}"
+        )
+    task.export(run.load_model(), run.saved_model)
+
+
+def export_command(task: Task, run: Run) -> str:
+    """The command that writes the SavedModel of a trained run of any backend."""
+    return f"KERAS_BACKEND=tensorflow keras-tying {Path(task.script).stem} --export {shlex.quote(str(run.folder))}"

@@ -36,7 +36,9 @@ def make_optimizer(optimisation: Optimisation, updates: int) -> keras.optimizers
     if o.final_learning_rate is not None:
         rate = keras.optimizers.schedules.PolynomialDecay(o.learning_rate, updates, o.final_learning_rate)
     if clipped:
-        return ClippedSGD(rate, o.clip_norm, decoupled_weight_decay=o.decoupled_weight_decay, weight_decay=o.l2 or None)
+        return ClippedSGD(
+            rate, clip_norm=o.clip_norm, decoupled_weight_decay=o.decoupled_weight_decay, weight_decay=o.l2 or None
+        )
     if o.optimizer == "sgd":
         return keras.optimizers.SGD(rate)
     if o.optimizer == "adadelta":

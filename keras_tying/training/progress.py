@@ -1,6 +1,15 @@
 """Where a run stands."""
 
+import json
 from dataclasses import dataclass, field
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+NOT_RECORDED = "not recorded"
+"""What results say of the device, commit or version of a training that did not note it."""
+UNKNOWN: dict[str, Any] = {"device": NOT_RECORDED, "versions": {}}
+"""The environment of such a training."""
 
 
 @dataclass
@@ -12,12 +21,21 @@ class Progress:
         batch: Batches of this epoch that are done.
         seconds: Training time so far, including the parts before an interruption.
         history: Metrics of each finished epoch.
+        environments: Device, commit and versions of the processes that trained, in order and without repetitions.
     """
 
     epoch: int = 0
     batch: int = 0
     seconds: float = 0.0
     history: list[dict[str, float]] = field(default_factory=list)
+    environments: list[dict[str, Any]] = field(default_factory=list)
+
+    def train_in(self, environment: dict[str, Any]) -> None:
+        """Notes where training begins or goes on. What was trained before without such a note is `UNKNOWN`."""
+        if not self.environments and (self.epoch or self.batch):
+            self.environments.append(UNKNOWN)
+        if environment not in self.environments:
+            self.environments.append(environment)
 
     def finished(self, epochs: int, patience: int | None) -> bool:
         """Whether training ends here: after the last epoch, or when the validation perplexity stalls.
@@ -38,3 +56,29 @@ class Progress:
             return False
         perplexities = [metrics["val_perplexity"] for metrics in self.history]
         return len(perplexities) - 1 - perplexities.index(min(perplexities)) >= patience
+
+
+def read_progress(values: dict[str, Any], origin: str) -> Progress:
+    """The progress that a file holds.
+
+    Args:
+        values: Its attributes.
+        origin: The file, for error messages.
+
+    Raises:
+        ValueError: If they are not those of a `Progress`.
+
+    Example:
+
+    >>> read_progress({"epoch": 2, "batch": 7, "seconds": 1.5, "history": [{"loss": 3.0}]}, "index.json").epoch
+    2
+    """
+    names = set(vars(Progress()))
+    if not names - {"environments"} <= set(values) <= names:  # earlier versions did not note environments
+        raise ValueError(f"{origin}: progress must have the keys {sorted(names)}. Received: {sorted(values)}")
+    try:
+        return TypeAdapter(Progress).validate_json(json.dumps(values), strict=True)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(map(str, first["loc"]))
+        raise ValueError(f"{origin}: progress.{place}: {first['msg']}. Received: {first['input']!r}") from None

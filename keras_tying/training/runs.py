@@ -5,18 +5,23 @@ import os
 import platform
 import shutil
 import tempfile
-from collections.abc import Callable
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from importlib import metadata
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import keras
 from pydantic import Field
 
 from keras_tying import backend
-from keras_tying.files import write_atomically
+from keras_tying.backend.devices import accelerators
+from keras_tying.files import UNFINISHED, locked, remove_unfinished, sha256_of, write_atomically
 from keras_tying.tables import Table, dump_table, load_table
-from keras_tying.training.progress import Progress
+from keras_tying.training.progress import NOT_RECORDED, UNKNOWN, Progress
+from keras_tying.version import __version__, commit
 from keras_tying.zoo.recipes import AnyRecipe, Precision
 
 
@@ -24,11 +29,13 @@ class RunSettings(Table):
     """Everything that decides a run: `config.toml` of its folder."""
 
     recipe_name: str
-    seed: int = Field(ge=0)
+    seed: int = Field(ge=0, lt=2**32)
     precision: Precision = "float32"
     """Data type of computation. Variables stay float32."""
     command: str
     """The command that gives the same results elsewhere."""
+    together: list[str] = Field(default_factory=list)
+    """Names of the runs that the same command made beside this one, this one included; empty if it is alone."""
     data_dir: str | None = None
     """Folder of the corpus. Default: the corpus is downloaded."""
     files: dict[str, list[list[str]]] | None = None
@@ -40,7 +47,9 @@ class RunSettings(Table):
     subwords: str | None = None
     """A sentencepiece model to use instead of a new one."""
     fingerprints: dict[str, str] = Field(default_factory=dict)
-    """SHA-256 of each vocabulary file of the run."""
+    """SHA-256 of each file that the run was made with and holds: vocabularies, links, initial word vectors."""
+    text: dict[str, list[str]] = Field(default_factory=dict)
+    """SHA-256 of each file of the text, by split."""
     recipe: AnyRecipe
 
 
@@ -60,25 +69,44 @@ class Run:
 
         Args:
             folder: The new folder.
-            settings: Becomes `config.toml`.
+            settings: Becomes `config.toml`, with the fingerprints of the other files.
             write: Writes further files, such as the vocabulary, into the folder it is given.
 
         Raises:
             FileExistsError: If the folder holds another run, or anything else.
         """
-        run = cls(folder)
-        run.check_free()
-        run.folder.parent.mkdir(parents=True, exist_ok=True)
-        unfinished = Path(tempfile.mkdtemp(dir=run.folder.parent, prefix=f".{run.folder.name}."))
-        try:
-            write(unfinished)
-            write_atomically(unfinished / run.config.name, dump_table(settings).encode())
-            unfinished.chmod(0o755)
-            unfinished.rename(run.folder)
-        except BaseException:
-            shutil.rmtree(unfinished, ignore_errors=True)
-            raise
+        (run,) = cls.create_together({Path(folder): (settings, write)})
         return run
+
+    @classmethod
+    def create_together(cls, runs: Mapping[Path, tuple[RunSettings, Callable[[Path], None]]]) -> "list[Run]":
+        """Makes several new runs as `create` does. All are written before the first appears, and an error undoes all.
+
+        Each names the others in its settings, so that a missing one is noticed if the process is killed in between.
+        """
+        made = [cls(folder) for folder in runs]
+        together = [run.folder.name for run in made] if len(made) > 1 else []
+        for run in made:
+            run.check_free()
+        with ExitStack() as undo:
+            unfinished = []
+            for run, (settings, write) in zip(made, runs.values(), strict=True):
+                place = run.folder.resolve()
+                place.parent.mkdir(parents=True, exist_ok=True)
+                new = Path(tempfile.mkdtemp(dir=place.parent, prefix=f".{place.name}.", suffix=UNFINISHED))
+                undo.callback(shutil.rmtree, new, ignore_errors=True)
+                write(new)
+                fingerprints = {path.name: sha256_of(path) for path in sorted(new.iterdir())}
+                settings = settings.model_copy(update={"fingerprints": fingerprints, "together": together})
+                write_atomically(new / run.config.name, dump_table(settings).encode())
+                new.chmod(0o755)
+                unfinished.append((run, new, place))
+            for run, new, place in unfinished:
+                run.check_free()
+                new.rename(place)
+                undo.callback(place.rename, new)
+            undo.pop_all()
+        return made
 
     @classmethod
     def open(cls, folder: str | Path) -> "Run":
@@ -99,7 +127,8 @@ class Run:
         Raises:
             FileNotFoundError: If there is none.
         """
-        folders = [Path(folder), *sorted(path.parent for path in Path(folder).glob("*/config.toml"))]
+        below = sorted(path.parent for path in Path(folder).glob("*/config.toml"))
+        folders = [Path(folder), *(each for each in below if not each.name.startswith("."))]  # those are unfinished
         found = [cls(each) for each in folders if (each / "config.toml").is_file()]
         if not found:
             raise FileNotFoundError(f"{folder} is not a run: there is no config.toml in it or in a folder below it.")
@@ -113,6 +142,37 @@ class Run:
                 f"--resume {self.folder}, or remove it."
             )
 
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Keeps other processes from training the run, and removes what killed ones left unfinished in it.
+
+        The lock ends with the process at the latest, however that ends.
+
+        Raises:
+            BlockingIOError: If another process trains the run.
+            ValueError: If a folder of the run is a link to another place, where files would be overwritten.
+        """
+        places = (self.checkpoints, self.best, self.tensorboard, self.saved_model.parent)
+        for place in places:
+            if place.is_symlink():
+                raise ValueError(f"{place} must be a folder of the run. Received: a link to {place.readlink()}.")
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with locked(self._lock, f"{self.folder} is being trained by another process. Wait until it ends, or stop it."):
+            for place in (self.folder, *places):
+                remove_unfinished(place)
+            yield
+
+    @property
+    def begun(self) -> bool:
+        """Whether training has begun: whether there was a checkpoint, even if none is left."""
+        marked = self._lock.is_file() and self._lock.stat().st_size > 0
+        return marked or any(path.exists() for path in (self.checkpoints / "index.json", self.model, self.results))
+
+    def mark_begun(self) -> None:
+        """Notes, outside of the folder of checkpoints, that there was one."""
+        if not self._lock.is_file() or not self._lock.stat().st_size:
+            self._lock.write_text("There were checkpoints.\n")
+
     def settings(self) -> RunSettings:
         return load_table(RunSettings, self.config)
 
@@ -121,14 +181,27 @@ class Run:
 
         Raises:
             FileNotFoundError: If training has not ended.
+            ValueError: If the file is damaged, or the model needs code that is not imported.
         """
+        self.check_finished()
+        try:
+            return keras.saving.load_model(self.model)
+        except (ValueError, TypeError, LookupError, OSError, EOFError, BadZipFile, zlib.error) as error:
+            raise ValueError(f"{self.model} cannot be loaded: {error}") from error
+
+    def check_finished(self) -> None:
+        """Raises FileNotFoundError if training has not ended."""
         if not self.model.exists():
             raise FileNotFoundError(f"{self.folder} has no trained model yet. Finish it with --resume {self.folder}")
-        return keras.saving.load_model(self.model)
 
     @property
     def config(self) -> Path:
         return self.folder / "config.toml"
+
+    @property
+    def _lock(self) -> Path:
+        """Locked by the process that trains the run, and not empty once there was a checkpoint."""
+        return self.folder / "training.lock"
 
     @property
     def vocabulary(self) -> Path:
@@ -179,25 +252,65 @@ def training_record(settings: RunSettings, progress: Progress, unit: str, size: 
         "epochs": epochs,
         "wall_time_seconds": round(progress.seconds, 1),
         f"{unit}_per_second": round(size * epochs / progress.seconds, 1),
-        **environment(),
+        **trained_in(progress.environments),
+        "precision": settings.precision,
         "command": settings.command,
         "history": progress.history,
     }
 
 
+def trained_in(environments: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """One environment for what several processes trained.
+
+    Args:
+        environments: What `environment` returned in each of them, or results that contain it.
+
+    Returns:
+        Devices, commits and versions that differ are all named, in order. Backend and precision are the last ones.
+
+    Example:
+
+    >>> places = [{"device": device, "commit": "5e1f", "versions": {"keras": "3.15.1"}} for device in ("CPU", "GPU")]
+    >>> {name: value for name, value in trained_in(places).items() if value}
+    {'device': 'CPU, then GPU', 'commit': '5e1f', 'versions': {'keras': '3.15.1'}}
+    """
+    environments = environments or [UNKNOWN]
+    commits = _in_order(each.get("commit") or NOT_RECORDED for each in environments)
+    packages = dict.fromkeys(package for each in environments for package in each["versions"])
+    return {
+        "device": _in_order(each["device"] for each in environments),
+        "backend": environments[-1].get("backend"),
+        "precision": environments[-1].get("precision"),
+        "commit": None if commits == NOT_RECORDED else commits,
+        "versions": {
+            package: _in_order(each["versions"].get(package, NOT_RECORDED) for each in environments)
+            for package in packages
+        },
+    }
+
+
+def _in_order(values: Iterable[str]) -> str:
+    """Values without repetitions; values may themselves be such lists."""
+    return ", then ".join(dict.fromkeys(part for value in values for part in value.split(", then ")))
+
+
 def environment() -> dict[str, Any]:
-    """Device, precision and versions that results were measured with."""
+    """Device, precision, commit of the code (`None` if unknown) and versions of this process."""
     packages = ("keras", {"tensorflow": "tensorflow", "jax": "jax", "torch": "torch"}[backend.NAME], "numpy")
-    versions = {"python": platform.python_version(), **{name: metadata.version(name) for name in packages}}
-    precision = keras.config.dtype_policy().name
-    return {"device": device_name(), "backend": backend.NAME, "precision": precision, "versions": versions}
+    versions = {"python": platform.python_version(), "keras-tying": __version__}
+    return {
+        "device": device_name(),
+        "backend": backend.NAME,
+        "precision": keras.config.dtype_policy().name,
+        "commit": commit(),
+        "versions": versions | {name: metadata.version(name) for name in packages},
+    }
 
 
 def device_name() -> str:
     """Name of the accelerators, or of the processor with its number of usable cores."""
-    accelerators = [str(device) for device in keras.distribution.list_devices() if "cpu" not in str(device).lower()]
-    if accelerators:
-        return ", ".join(accelerators)
+    if names := accelerators():
+        return ", ".join(names)
     model = platform.processor() or platform.machine()
     cpuinfo = Path("/proc/cpuinfo")
     if cpuinfo.exists():

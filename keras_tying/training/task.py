@@ -1,8 +1,8 @@
 """Task: the interface between the training engine and a kind of model."""
 
 from abc import ABC, abstractmethod
-from argparse import ArgumentParser, Namespace
-from collections.abc import Callable, Mapping
+from argparse import Namespace
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
@@ -11,7 +11,8 @@ import keras
 
 from keras_tying import zoo
 from keras_tying.data import Vocabulary
-from keras_tying.files import check_fingerprint
+from keras_tying.data.prepared.writing import fingerprint
+from keras_tying.files import check_fingerprint, sha256_of
 from keras_tying.losses import AugmentedLoss, SampledCrossEntropy, SequenceCrossEntropy
 from keras_tying.training.batches import EpochBatches
 from keras_tying.training.progress import Progress
@@ -24,6 +25,14 @@ if TYPE_CHECKING:
 LOSSES = {"cross_entropy": SequenceCrossEntropy, "augmented": AugmentedLoss, "sampled": SampledCrossEntropy}
 """Losses by their name in recipes."""
 
+SCRIPTS = {
+    "language_model": "train/lm.py",
+    "translation": "train/nmt.py",
+    "joint_language_model": "train/nnjm.py",
+    "skip_gram": "train/word2vec.py",
+}
+"""The script that trains each task, by the name of the task in recipes."""
+
 Mode = Callable[[Namespace, Callable[[], Any]], int]
 """A mode of a command: takes the arguments and a function that makes a task from them, returns the exit code."""
 
@@ -31,8 +40,8 @@ Mode = Callable[[Namespace, Callable[[], Any]], int]
 class Task(ABC):
     """A kind of model with its text, loss, validation, metrics and export.
 
-    The engine calls the methods from `learn_vocabularies` on. `add_arguments`, `modes`, `given_files`, `changes` and
-    `initial_vectors` define the task's command line.
+    The engine calls the methods from `learn_vocabularies` on. `modes`, `given_files`, `changes` and `initial_vectors`
+    say what the arguments of its command mean; the arguments themselves are in `keras_tying/commands`.
 
     Args:
         settings: Everything that decides the run.
@@ -45,10 +54,6 @@ class Task(ABC):
     """The value of the key `task` in its recipes."""
     script: ClassVar[str]
     """The script that trains it, for example `"train/lm.py"`."""
-    usage: ClassVar[str]
-    """The help text of its command."""
-    default_recipes: ClassVar[tuple[str, ...]]
-    """What the command trains without `--recipe`."""
     vocabulary_kinds: ClassVar[Mapping[str, type[Any]]]
     """Class of each vocabulary, by file name."""
     default_loss_arguments: ClassVar[Mapping[str, Any]] = MappingProxyType({})
@@ -62,23 +67,16 @@ class Task(ABC):
         self.settings = settings
         self.recipe: Any = settings.recipe
         self.vocabularies: dict[str, Any] = {}
+        self._text_is_open = False
 
     @classmethod
-    @abstractmethod
-    def add_arguments(cls, parser: ArgumentParser) -> None:
-        """Adds the arguments of this task to those that all tasks share."""
-
-    @classmethod
-    def modes(cls) -> dict[str, tuple[str, "Mode"]]:
-        """Further modes of its command by option: help text and what it does.
-
-        An option whose help text starts with `RUN:` takes the folder of a run.
-        """
+    def modes(cls) -> dict[str, "Mode"]:
+        """What the options of its command do that choose another mode than training, by name."""
         return {}
 
     @classmethod
     def given_files(cls, arguments: Namespace) -> dict[str, list[list[Path]]] | None:
-        """The user's own text, by split; `None` for a named corpus. Raises ValueError if a part is missing."""
+        """The user's own text, by split; `None` for a named corpus."""
         return None
 
     @classmethod
@@ -92,29 +90,75 @@ class Task(ABC):
         return {}
 
     @classmethod
-    def complete(cls, tasks: list[Any], folder: Path) -> None:
-        """Makes what is missing of the text of new runs, beside the folder of the first of them. Default: nothing."""
+    def complete(cls, tasks: list[Any], existing: list[Run], folder: Path) -> None:
+        """Makes what is missing of the text of new runs. Default: nothing.
+
+        Args:
+            tasks: The tasks of the new runs.
+            existing: Runs of the same command that there are already.
+            folder: A temporary folder, which lasts until the new runs are written.
+        """
         return None
 
     @abstractmethod
     def learn_vocabularies(self) -> dict[str, Any]:
         """Makes the vocabularies of a new run from its training text. Raises ValueError if the text does not fit."""
 
-    def open_vocabularies(self, run: Run) -> None:
-        """Reads the vocabularies of a run.
+    def write_files(self, folder: Path) -> None:
+        """Writes the files that a new run holds besides its settings. Default: the vocabularies."""
+        for file, vocabulary in self.vocabularies.items():
+            vocabulary.save(folder / file)
+
+    def open_files(self, run: Run) -> None:
+        """Reads what `write_files` wrote.
 
         Raises:
             ValueError: If a file is not the one the run was made with.
         """
         for file, kind in self.vocabulary_kinds.items():
-            vocabulary = kind.load(run.folder / file)
-            expected = self.settings.fingerprints[file]
-            check_fingerprint(run.folder / file, "vocabulary this run was made with", expected, vocabulary.sha256)
-            self.vocabularies[file] = vocabulary
+            self.vocabularies[file] = kind.load(self.checked(run, file, "vocabulary"))
+
+    def checked(self, run: Run, file: str, what: str) -> Path:
+        """The path of a file of the run. Raises ValueError if it is not the one the run was made with."""
+        if file not in self.settings.fingerprints:
+            raise ValueError(f"{run.config}: fingerprints must have the key {file!r}. Restore the file.")
+        path = run.folder / file
+        check_fingerprint(path, f"{what} this run was made with", self.settings.fingerprints[file], sha256_of(path))
+        return path
+
+    @abstractmethod
+    def text_parts(self) -> Mapping[str, Sequence[Any]]:
+        """What the text of each split is read from: paths, or lists of lines or of pairs in memory."""
+
+    def open_text(self) -> None:
+        """Loads the text, once. The settings of a new run get its fingerprints; an existing run is held to them.
+
+        Raises:
+            ValueError: If a file of the text has changed since the run was made.
+        """
+        if self._text_is_open:
+            return
+        parts = self.text_parts()
+        found = {
+            split: [sha256_of(part) if isinstance(part, Path) else fingerprint(part) for part in each]
+            for split, each in parts.items()
+        }
+        for split, expected in self.settings.text.items():
+            received = found.get(split, [])
+            if len(received) != len(expected):
+                raise ValueError(
+                    f"The {split} text of the run is in {len(expected)} files. Received: {len(received)}. Restore them."
+                )
+            for part, before, now in zip(parts[split], expected, received, strict=True):
+                name = part if isinstance(part, Path) else f"The {split} text of {self.recipe.data.corpus!r}"
+                check_fingerprint(name, "text this run was made with", before, now)
+        self.settings = self.settings.model_copy(update={"text": found})
+        self.load_text()
+        self._text_is_open = True
 
     @abstractmethod
     def load_text(self) -> None:
-        """Reads the text of all splits that training and measuring need."""
+        """Reads the text of all splits that training and measuring need. Raises ValueError if one is too short."""
 
     @abstractmethod
     def build_model(self, **changes: Any) -> keras.Model:
@@ -201,16 +245,26 @@ def open_task(task_class: type[TaskT], run: Run) -> TaskT:
     Raises:
         ValueError: If it is a run of another task, or a vocabulary is not the one it was made with.
     """
+    check_run(task_class, run)
     settings = run.settings()
-    check_task(task_class, settings.recipe, str(run.folder))
     task = task_class(settings)
-    task.open_vocabularies(run)
+    task.open_files(run)
     return task
+
+
+def check_run(task_class: type[Task], run: Run) -> None:
+    """Raises ValueError if a run is one of another task."""
+    task = run.settings().recipe.task
+    if task != task_class.name:
+        raise ValueError(
+            f"{run.folder} is a run of {SCRIPTS[task]}. Received: {task_class.script}, which takes runs of its own."
+        )
 
 
 def check_task(task_class: type[Task], recipe: Recipe, name: str) -> None:
     """Raises ValueError if a recipe is for another task; `name` says where the recipe is from."""
     if recipe.task != task_class.name:
         raise ValueError(
-            f"{name} is for the task {recipe.task!r}. Received: {task_class.script}, for {task_class.name!r}."
+            f"{name} is for {SCRIPTS[recipe.task]}, the task {recipe.task!r}. Received: {task_class.script}, for "
+            f"{task_class.name!r}."
         )

@@ -17,6 +17,7 @@ from tensorboard.plugins.text.summary_v2 import text_pb
 from tensorboard.summary.writer.event_file_writer import EventFileWriter
 from tensorboard.util.tensor_util import make_tensor_proto
 
+from keras_tying.files import write_atomically
 from keras_tying.training.task import Task
 
 if TYPE_CHECKING:
@@ -81,12 +82,12 @@ def plot_pb(tag: str, figure: "Figure") -> Summary:
 
 def write_projector(folder: Path, embeddings: np.ndarray, words: list[str]) -> None:
     """Writes embeddings `[V, H]` and their words in the format of TensorBoard's projector."""
-    embeddings.astype("<f4").tofile(folder / "embedding.bytes")
-    (folder / "words.tsv").write_text("\n".join(words) + "\n", encoding="utf-8")
+    write_atomically(folder / "embedding.bytes", embeddings.astype("<f4").tobytes())
+    write_atomically(folder / "words.tsv", ("\n".join(words) + "\n").encode())
     config = ProjectorConfig()
     entry = config.embeddings.add()
     entry.tensor_name = "embedding"
     entry.tensor_path = "embedding.bytes"
     entry.tensor_shape.extend(embeddings.shape)
     entry.metadata_path = "words.tsv"
-    (folder / "projector_config.pbtxt").write_text(str(config), encoding="utf-8")
+    write_atomically(folder / "projector_config.pbtxt", str(config).encode())

@@ -1,41 +1,23 @@
-"""Builders of published models, by name.
+"""Builders of published models, by name. They are imported at first use: recipes are read without Keras.
 
 >>> import keras_tying as kt
 >>> model = kt.zoo.ptb_small(tied=True)
 """
 
-from keras_tying.zoo.joint_language_models import nnjm, nnjm_global, nnlm
-from keras_tying.zoo.language_models import (
-    ptb_large,
-    ptb_medium,
-    ptb_small,
-    rhn,
-    vd_lstm_large,
-    vd_lstm_medium,
-    vd_lstm_small,
-)
-from keras_tying.zoo.recurrent_language_models import recurrent_language_model
-from keras_tying.zoo.registry import create_model, list_models
-from keras_tying.zoo.skip_gram import skip_gram
-from keras_tying.zoo.translators import dl4mt, dl4mt_small
-from keras_tying.zoo.variational_dropout import VariationalDropout
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-__all__ = [
-    "VariationalDropout",
-    "create_model",
-    "dl4mt",
-    "dl4mt_small",
-    "list_models",
-    "nnjm",
-    "nnjm_global",
-    "nnlm",
-    "ptb_large",
-    "ptb_medium",
-    "ptb_small",
-    "recurrent_language_model",
-    "rhn",
-    "skip_gram",
-    "vd_lstm_large",
-    "vd_lstm_medium",
-    "vd_lstm_small",
-]
+if TYPE_CHECKING:
+    from keras_tying.zoo.builders import *  # noqa: F403  # for type checkers, which know no `__getattr__`
+
+
+def __getattr__(name: str) -> Any:
+    if not name.startswith("_"):
+        builders = import_module(f"{__name__}.builders")
+        if name in builders.__all__:
+            return getattr(builders, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return import_module(f"{__name__}.builders").__all__

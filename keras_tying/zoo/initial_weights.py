@@ -2,6 +2,8 @@
 
 import keras
 
+from keras_tying.checks import check_number
+
 
 def uniform(initializer_range):
     """A function that returns a new initializer of uniform(-range, range) at each call.
@@ -14,4 +16,5 @@ def uniform(initializer_range):
     >>> initializer() is initializer()
     False
     """
+    check_number("initializer_range", initializer_range, least=0)
     return lambda: keras.initializers.RandomUniform(-initializer_range, initializer_range)

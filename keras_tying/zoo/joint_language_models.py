@@ -2,6 +2,7 @@
 
 import keras
 
+from keras_tying.checks import check_integer
 from keras_tying.layers import SectionMeans, TiedEmbedding
 from keras_tying.models import JointLanguageModel
 from keras_tying.zoo.initial_weights import uniform
@@ -120,8 +121,17 @@ def _zhang_qi(
     **kwargs,
 ):
     """One of the three models. `means` are the arguments of `SectionMeans`, or `None` without global context."""
-    if not hidden_units:
-        raise ValueError(f"`hidden_units` needs at least one size. Received: hidden_units={hidden_units!r}")
+    if not isinstance(hidden_units, (list, tuple)) or not hidden_units:
+        raise ValueError(f"`hidden_units` must be a list of at least one size. Received: hidden_units={hidden_units!r}")
+    for units in hidden_units:
+        check_integer("hidden_units", units)
+    check_integer("target_vocabulary_size", target_vocabulary_size)
+    check_integer("embedding_size", embedding_size)
+    check_integer("window", window, least=0)
+    if window or means:
+        check_integer("source_vocabulary_size", source_vocabulary_size)
+    if global_units is not None:
+        check_integer("global_units", global_units)
     if activation not in ACTIVATIONS:
         raise ValueError(f"`activation` must be one of {ACTIVATIONS}. Received: activation={activation!r}")
     initializer, dtype = uniform(initializer_range), kwargs.pop("dtype", None)
@@ -159,5 +169,13 @@ def _zhang_qi(
     else:
         output = embedding(target_vocabulary_size, hidden_units[-1], True, "output_embedding")
     return JointLanguageModel(
-        target, hidden_layers, order, source, window, global_context, sentence_length, output, **kwargs
+        target,
+        hidden_layers,
+        order=order,
+        source_embedding=source,
+        window=window,
+        global_context=global_context,
+        sentence_length=sentence_length,
+        output_embedding=output,
+        **kwargs,
     )

@@ -72,7 +72,7 @@ def _zaremba(units, initializer_range, dropout, tied, projection, vocabulary_siz
         dropout=dropout,
         projection=projection,
         projection_bias=projection_bias,
-        projection_regularizer=ProjectionRegularizer(PENALTY) if projection else None,
+        projection_regularizer=ProjectionRegularizer(scale=PENALTY) if projection else None,
         **settings,
     )
 

@@ -12,8 +12,8 @@ from typing import Annotated, Any, Literal, TypeVar, get_args
 import tomlkit
 from pydantic import Field
 
-from keras_tying.files import write_atomically
-from keras_tying.tables import Table, parse_toml, validate_table
+from keras_tying.files import supersede, write_atomically
+from keras_tying.tables import Table, parse_toml, read_toml, validate_table
 
 Precision = Literal["float32", "mixed_bfloat16", "mixed_float16"]
 TaskName = Literal["language_model", "translation", "joint_language_model", "skip_gram"]
@@ -87,6 +87,8 @@ class Measured(Table):
     words_per_second: float | None = None
     samples_per_second: float | None = None
     device: str
+    commit: str | None = None
+    """Of the code that trained. `None`: not recorded."""
     precision: Precision = "float32"
     versions: dict[str, str]
     command: str
@@ -108,11 +110,15 @@ class Recipe(Table):
     measured: Measured | None = None
 
 
+Tokenization = Literal["words", "spaces", "plain", "letters"]
+"""See `keras_tying.data.tokenize`."""
+
+
 class TextData(Table):
     corpus: str = "embedded"
     """Name of a corpus, or `"files"`."""
-    tokenization: Literal["spaces", "plain", "letters"] | None = None
-    """How lines are split into tokens. Default: the tokenization of the corpus."""
+    tokenization: Tokenization | None = None
+    """How lines are split into tokens. Default: the tokenization of the corpus, `"words"` for files."""
     vocabulary_size: int | None = Field(default=None, ge=3)
     """Maximum number of word types. Default: every word."""
     minimum_count: int = Field(default=1, ge=1)
@@ -165,8 +171,8 @@ class TranslationRecipe(Recipe):
 class AlignedData(Table):
     corpus: Literal["files"] = "files"
     """Aligned text is read from files."""
-    tokenization: Literal["spaces", "plain"] = "spaces"
-    """How lines are split into tokens."""
+    tokenization: Tokenization = "spaces"
+    """How lines are split into tokens. The command splits text without links into `"words"` if a recipe names none."""
     source_vocabulary_size: int = Field(default=10_000, ge=3)
     """Maximum number of source word types."""
     target_vocabulary_size: int = Field(default=10_000, ge=3)
@@ -272,20 +278,47 @@ def load_recipe(name_or_path: str | Path, default_task: TaskName = "language_mod
         path = recipe_folder() / f"{name_or_path}.toml"
     if not path.is_file():
         raise ValueError(f"There is no recipe {str(name_or_path)!r}. Known: {list_recipes()}, or a .toml file.")
-    return parse_recipe(path.read_text(encoding="utf-8"), str(path), default_task)
+    return _recipe_of(read_toml(path), str(path), default_task)
 
 
 def parse_recipe(text: str, origin: str, default_task: TaskName = "language_model") -> Recipe:
     """Reads a recipe from TOML text. Errors name `origin`; see `load_recipe`."""
-    table = parse_toml(text, origin)
+    return _recipe_of(parse_toml(text, origin), origin, default_task)
+
+
+def _recipe_of(table: dict[str, Any], origin: str, default_task: TaskName) -> Recipe:
     task = table.get("task", default_task)
-    if task not in RECIPES:
+    if not isinstance(task, str) or task not in RECIPES:
         raise ValueError(f"{origin}: task must be one of {list(get_args(TaskName))}. Received: {task!r}")
     return validate_table(RECIPES[task], table, origin)
 
 
+def for_other_text(recipe: RecipeT, name: str | Path, corpus: str) -> RecipeT:
+    """The settings of a recipe for another text than its own.
+
+    The title says so, and neither published nor measured results are taken over.
+
+    Args:
+        recipe: The recipe.
+        name: Its name, or the path of its file.
+        corpus: Name of the corpus, or `"files"` for a text of one's own.
+    """
+    text, name = ("Own text" if corpus == "files" else corpus), Path(name).name.removesuffix(".toml")
+    return recipe.model_copy(
+        update={
+            "title": f"{text}, with the settings of {name}",
+            "description": f"{text}; model and training of the recipe {name} ({recipe.title}).",
+            "notes": "",
+            "published": None,
+            "measured": None,
+        }
+    )
+
+
 def record_measured(name: str, trained: Recipe, results: dict[str, Any]) -> None:
     """Writes the results of a run to the `[measured]` table of its recipe and to `results/NAME.json`.
+
+    Earlier results of the recipe are kept in `results/superseded/`.
 
     Args:
         name: Name of the recipe in the zoo.
@@ -300,8 +333,8 @@ def record_measured(name: str, trained: Recipe, results: dict[str, Any]) -> None
     measured = Measured(**{key: value for key, value in results.items() if key in Measured.model_fields})
     document = tomlkit.parse(path.read_text(encoding="utf-8"))
     document["measured"] = measured.model_dump(exclude_none=True)
-    write_atomically(path, tomlkit.dumps(document).encode())
     write_results(name, results)
+    write_atomically(path, tomlkit.dumps(document).encode())
 
 
 def check_recordable(name: str, trained: Recipe) -> None:
@@ -317,8 +350,8 @@ def check_recordable(name: str, trained: Recipe) -> None:
 
 
 def write_results(name: str, results: dict[str, Any]) -> Path:
-    """Writes results to `results/NAME.json` beside the recipes. Returns the path."""
+    """Writes results to `results/NAME.json` beside the recipes; earlier ones are kept. Returns the path."""
     path = recipe_folder() / "results" / f"{name}.json"
     path.parent.mkdir(exist_ok=True)
-    write_atomically(path, (json.dumps(results, indent=2) + "\n").encode())
+    supersede(path, (json.dumps(results, indent=2) + "\n").encode())
     return path

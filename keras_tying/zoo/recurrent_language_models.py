@@ -2,6 +2,7 @@
 
 import keras
 
+from keras_tying.checks import check_integer
 from keras_tying.layers import LSTM, Dropout, TiedEmbedding, WordDropout
 from keras_tying.models import LanguageModel
 from keras_tying.zoo.initial_weights import uniform
@@ -61,7 +62,7 @@ def recurrent_language_model(
         A built `LanguageModel`.
 
     Raises:
-        ValueError: If arguments contradict each other.
+        ValueError: If an argument is outside its range, or arguments contradict each other.
 
     Example:
 
@@ -78,6 +79,8 @@ def recurrent_language_model(
             "`projection_regularizer` needs `projection=True`. "
             f"Received: projection_regularizer={projection_regularizer!r}, projection={projection}"
         )
+    for name, value in {"vocabulary_size": vocabulary_size, "units": units, "num_layers": num_layers}.items():
+        check_integer(name, value)
     dropout, initializer = as_dropout(dropout), uniform(initializer_range)
     dtype = keras.dtype_policies.get(kwargs.pop("dtype", None))
     embedding = TiedEmbedding(

@@ -2,6 +2,7 @@
 
 import keras
 
+from keras_tying.checks import check_integer
 from keras_tying.layers import TiedEmbedding
 from keras_tying.models import SkipGram
 from keras_tying.zoo.registry import register
@@ -28,8 +29,7 @@ def skip_gram(vocabulary_size=10_000, units=100, tied=False, negatives=5, **kwar
         Press and Wolf, Using the Output Embedding to Improve Language Models, section 4.1.
     """
     for name, value in (("vocabulary_size", vocabulary_size), ("units", units)):
-        if value < 1:
-            raise ValueError(f"`{name}` must be at least 1. Received: {name}={value}")
+        check_integer(name, value)
     dtype = kwargs.pop("dtype", None)
 
     def embedding(initializer, name):
@@ -39,4 +39,4 @@ def skip_gram(vocabulary_size=10_000, units=100, tied=False, negatives=5, **kwar
 
     centres = embedding(keras.initializers.RandomUniform(-0.5 / units, 0.5 / units), "embedding")
     contexts = None if tied else embedding("zeros", "context_embedding")
-    return SkipGram(centres, contexts, negatives, **kwargs)
+    return SkipGram(centres, context_embedding=contexts, negatives=negatives, **kwargs)

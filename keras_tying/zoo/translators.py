@@ -1,5 +1,6 @@
 """The translation models of Press and Wolf: untied, decoder tied, three-way tied."""
 
+from keras_tying.checks import check_integer
 from keras_tying.layers import TiedEmbedding
 from keras_tying.models import Translator
 from keras_tying.zoo.initial_weights import uniform
@@ -38,7 +39,7 @@ def dl4mt(
         has 168M untied and 122M with the decoder tied (87k and 92k types), 79M three-way tied (94k types).
 
     Raises:
-        ValueError: If `tying` is unknown, or the vocabulary sizes differ with three-way tying.
+        ValueError: If `tying` is unknown, a size is below 1, or the vocabulary sizes differ with three-way tying.
 
     Reference:
         Press and Wolf, Using the Output Embedding to Improve Language Models, table 8.
@@ -50,6 +51,9 @@ def dl4mt(
             "Three-way tying needs one vocabulary for source and target. Received: "
             f"source_vocabulary_size={source_vocabulary_size}, target_vocabulary_size={target_vocabulary_size}"
         )
+    sizes = {"source_vocabulary_size": source_vocabulary_size, "target_vocabulary_size": target_vocabulary_size}
+    for name, size in {**sizes, "embedding_size": embedding_size, "units": units}.items():
+        check_integer(name, size)
     initializer, dtype = uniform(initializer_range), kwargs.pop("dtype", None)
 
     def embedding(vocabulary_size, name, **arguments):
@@ -66,7 +70,7 @@ def dl4mt(
     source = None
     if tying != "three_way":
         source = embedding(source_vocabulary_size, "source_embedding", use_bias=False)
-    return Translator(target, units, source, dropout, **kwargs)
+    return Translator(target, units=units, source_embedding=source, dropout=dropout, **kwargs)
 
 
 @register

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from keras_tying.checks import check_rate
+
 
 @dataclass(frozen=True)
 class VariationalDropout:
@@ -40,9 +42,7 @@ class VariationalDropout:
 
     def __post_init__(self):
         for name in ("words", "inputs", "hidden", "outputs"):
-            rate = getattr(self, name)
-            if not 0 <= rate < 1:
-                raise ValueError(f"`{name}` must be in [0, 1). Received: {name}={rate}")
+            check_rate(name, getattr(self, name))
         if self.shared and (self.inputs or self.outputs):
             raise ValueError(
                 "With `shared`, `inputs` and `outputs` must be 0: the mask of `hidden` is used for them. "
@@ -54,6 +54,6 @@ def as_dropout(dropout):
     """`dropout` as a checked rate or a `VariationalDropout`. In a recipe the latter is a dictionary."""
     if isinstance(dropout, dict):
         return VariationalDropout(**dropout)
-    if not isinstance(dropout, VariationalDropout) and not 0 <= dropout < 1:
-        raise ValueError(f"`dropout` must be in [0, 1). Received: dropout={dropout}")
+    if not isinstance(dropout, VariationalDropout):
+        check_rate("dropout", dropout)
     return dropout

@@ -69,7 +69,7 @@ def gru_states(function, rng, monkeypatch, unrolled_steps):
     monkeypatch.setattr(scan, "UNROLLED_STEPS", unrolled_steps)
     projected, kernel, mask = normal(rng, 4, 6, 15), normal(rng, 5, 15), rng.random((4, 6)) < 0.7
     return [
-        with_gradients(lambda: function(projected, kernel, mask=mask, reverse=reverse), [projected, kernel])  # noqa: B023
+        with_gradients(lambda: function(projected, kernel, mask=mask, reverse=reverse), [projected, kernel])  # noqa: B023  # called at once
         for mask in (None, mask)
         for reverse in (False, True)
     ]
@@ -95,7 +95,7 @@ def highway_states(function, rng, monkeypatch, unrolled_steps):
     monkeypatch.setattr(scan, "UNROLLED_STEPS", unrolled_steps)
     arguments = [normal(rng, *shape) for shape in ((3, 6, 10), (3, 5), (3, 5, 10), (3, 10))]
     kept = tf.constant(rng.integers(0, 2, (3, 5)) * 2.0, tf.float32)
-    return [with_gradients(lambda: function(*arguments, kept=kept), arguments) for kept in (None, kept)]  # noqa: B023
+    return [with_gradients(lambda: function(*arguments, kept=kept), arguments) for kept in (None, kept)]  # noqa: B023  # called at once
 
 
 @case(
@@ -261,6 +261,12 @@ def computed(function, rng, monkeypatch):
     layer.set_weights([rng.normal(size=w.shape) for w in layer.get_weights()])
     compiled = function(layer, lambda x: {"y": layer(x)})
     return [compiled(normal(rng, rows, 4)) for rows in (2, 3)]
+
+
+@case(backend.devices.accelerators)
+def without_gpus(function, rng, monkeypatch):
+    monkeypatch.setattr(tf.config, "list_physical_devices", lambda *_: [])
+    return [len(function())]
 
 
 @case(backend.replicas.ReplicaSeedGenerator)

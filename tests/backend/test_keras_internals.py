@@ -25,6 +25,7 @@ LSTM, EMBEDDING, OPTIMIZER = keras.layers.LSTM, keras.layers.ReversibleEmbedding
         (EMBEDDING._int8_call, ["self", "inputs", "reverse"]),
         (EMBEDDING._int4_call, ["self", "inputs", "reverse"]),
         (EMBEDDING._not_implemented_error, ["self", "attr", "msg"]),
+        (keras.Model._flatten_layers, ["self", "include_self", "recursive"]),
         (keras.Model._maybe_symbolic_build, ["self", "iterator", "data_batch"]),
         (keras.Model._symbolic_build, ["self", "iterator", "data_batch"]),
         (OPTIMIZER._all_reduce_sum_gradients, ["self", "grads_and_vars"]),
@@ -64,8 +65,10 @@ def test_keras_has_the_attributes_that_are_read():
 def private_names():
     """Private names of Keras that `keras_internals` uses."""
     source = Path(keras_internals.__file__).read_text()
-    own = {"_SumsGradients", "_GivenSums", "_subclass", "_loss_scale"}
-    return set(re.findall(r"\._[a-z]\w+|def _[a-z]\w+", source)) - {f"def {name}" for name in own}
+    own = {"_SumsGradients", "_GivenSums", "_subclass", "_loss_scale", "_with_nested"}
+    own |= {"_vectors", "_scores", "_products", "_without_lora", "_scaled_lora_b"}
+    used = set(re.findall(r"\._[a-z]\w+|def _[a-z]\w+", source))
+    return used - {f"{use}{name}" for use in ("def ", ".") for name in own}
 
 
 def test_no_other_module_uses_private_names_of_keras():
@@ -89,6 +92,15 @@ def test_replaced_seed_generator_draws_the_same_masks(seed):
         inputs = np.ones((3, 7), "float32")
         np.testing.assert_array_equal(ours(inputs, training=True), stock(inputs, training=True))
     np.testing.assert_array_equal(ours.variables[0], stock.variables[0])
+
+
+def test_dropout_on_pytorch_uses_the_state_of_a_generator_without_a_seed():
+    source = Path(keras.__file__).parent / "src" / "backend" / "torch" / "random.py"
+    assert "isinstance(seed, SeedGenerator) and seed._initial_seed is None" in source.read_text()
+    for seed in (None, 5):
+        generator = keras_internals.ResumableSeedGenerator(seed)
+        assert generator._initial_seed is not None
+        assert generator.get_config()["seed"] == seed
 
 
 def doubled(gradients):

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+import tomllib
 from pathlib import Path
 
 import keras
@@ -101,7 +102,11 @@ def test_interrupted_and_killed_run_on_prepared_text_ends_bit_for_bit_like_an_un
 def test_a_run_leaves_everything_in_its_folder(tmp_path, recipe, text_files, run_python, run_here):
     run = tmp_path / "run"
     precision = "mixed_bfloat16"
-    run_python("train/lm.py", "--recipe", recipe, *text_files, "--run", run, "--epochs", "1", "--precision", precision)
+    options = ["--run", run, "--epochs", "1", "--precision", precision]
+    printed = run_python("train/lm.py", "--recipe", recipe, *text_files, *options).stdout
+    assert printed.startswith("Own text, with the settings of test\n")
+    settings = tomllib.loads((run / "config.toml").read_text())["recipe"]
+    assert (settings["title"], settings["data"]["tokenization"]) == ("Own text, with the settings of test", "words")
     assert keras.saving.load_model(run / "model.keras").dtype_policy.name == precision
     assert {path.name for path in run.iterdir()} == {
         "checkpoints",
@@ -110,6 +115,7 @@ def test_a_run_leaves_everything_in_its_folder(tmp_path, recipe, text_files, run
         "results.json",
         "saved_model",
         "tensorboard",
+        "training.lock",
         "vocabulary.txt",
     }
     results = json.loads((run / "results.json").read_text())
@@ -121,6 +127,9 @@ def test_a_run_leaves_everything_in_its_folder(tmp_path, recipe, text_files, run
     ]
     assert evaluated.count("by the mean of 2 passes with dropout") == 2
 
+    recorded = run_here("train/lm.py", *text_files, "--run", tmp_path / "new", "--record")
+    assert recorded.returncode == 2
+    assert "differ from the recipe 'embedded_small_tied'" in recorded.stderr
     again = run_here("train/lm.py", "--recipe", recipe, *text_files, "--run", run)
     assert again.returncode == 2
     assert "already holds a run" in again.stderr
@@ -142,7 +151,6 @@ def test_a_run_leaves_everything_in_its_folder(tmp_path, recipe, text_files, run
         (["--prepared", "none"], "none holds no prepared text"),
         (["--resume", "none"], "none is not a run"),
         (["--evaluate", "none"], "none is not a run"),
-        (["--resume", "none", "--epochs", "3", "--mc-passes", "2"], "Received also: --epochs, --mc-passes"),
         (["--set", "model.unitz=4"], "keyword arguments passed to LanguageModel: {'unitz': 4}"),
         (["--set", "loss.gamma=1"], "does not take its arguments"),
         (["--set", "optimisation.batch_size=90_000"], "A text needs at least 1,890,000 tokens"),

@@ -73,13 +73,15 @@ def test_a_run_leaves_model_results_and_export(run):
 
 def test_lines_are_translated_one_by_one(run, run_python):
     folder, _ = run
+    text = "\ufeffJune 5\n\nGreece and Croatia\u2028\n" + "June 5 " * 9000
     process = subprocess.run(
         [sys.executable, "train/nmt.py", "--translate", folder, "--attention", folder / "plot.png", "--beam", "2"],
-        cwd=REPOSITORY, input="June 5\n\nGreece and Croatia\n", capture_output=True, text=True,
+        cwd=REPOSITORY, input=text, capture_output=True, text=True,
     )  # fmt: skip
     assert process.returncode == 0, process.stderr
     lines = process.stdout.splitlines()
-    assert len(lines) == 3
+    assert len(lines) == 4
+    assert "line 4: only the first 512 of" in process.stderr
     assert lines[1] == ""
     assert (folder / "plot.png").read_bytes().startswith(b"\x89PNG")
 
@@ -116,7 +118,9 @@ def test_files_that_do_not_belong_together_are_named(texts, run_here, tmp_path):
     arguments[3] = str(short)
     process = run_here("train/nmt.py", "--run", tmp_path / "run", *arguments)
     assert process.returncode == 2
-    assert "they have 2 and 600 lines" in process.stderr
+    (line,) = process.stderr.splitlines()
+    assert all(part in line for part in ("short.de", "train.en", "they have 2 and 600 lines"))
+    assert not (tmp_path / "run").exists()
 
 
 @pytest.mark.slow

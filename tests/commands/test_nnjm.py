@@ -26,6 +26,7 @@ def test_all_three_models_leave_everything_in_their_folders(tmp_path, bitext, ru
             "saved_model",
             "source_vocabulary.txt",
             "tensorboard",
+            "training.lock",
             "vocabulary.txt",
         }
     results = json.loads((folder / "nnjm" / "results.json").read_text())
@@ -57,6 +58,10 @@ def test_all_three_models_leave_everything_in_their_folders(tmp_path, bitext, ru
     [
         ([], "--train needs two or three files"),
         (["--train", "a", "b", "--valid", "a"], "--valid needs two or three files"),
+        (
+            ["--train", "a", "b", "c", "--valid", "a", "b", "--test", "a", "b"],
+            "Either all of --train",
+        ),
         (["--train", "none", "none", "none", "--valid", "a", "b", "c", "--test", "a", "b", "c"], "There is no file"),
         (["--resume", "none"], "none is not a run"),
     ],

@@ -132,12 +132,18 @@ def test_a_truncated_gzip_file_is_refused(write, tmp_path):
         ({"links": ["", "", "", "3-0"]}, r"text.align, line 4: expected target positions below 0.* Received: 3-0"),
         ({"links": ["", "0-1 0_1", "", ""]}, r"text.align, line 2: expected pairs such as 3-4. Received: '0_1'"),
         ({"links": ["", "", "0-1-2", ""]}, r"text.align, line 3: .* Received: '0-1-2'"),
+        ({"links": ["٣-0", "", "", ""]}, r"text.align, line 1: .* Received: '٣-0'"),
         ({"links": ["-1-0", "", "", ""]}, r"text.align, line 1: .* Received: '-1-0'"),
     ],
 )
 def test_errors_in_files_give_file_and_line(write, changes, message):
     with pytest.raises(ValueError, match=message):
         encode(write(**changes))
+
+
+def test_links_are_separated_by_white_space_of_any_kind(write):
+    plain, odd = write(links=LINKS), write(links=["0-0\u00a02-1\u3000", "\ufeff0-1", "\u2028", ""])
+    np.testing.assert_array_equal(encode(odd)[1].affiliations, encode(plain)[1].affiliations)
 
 
 def test_lines_are_counted_across_parts(write, monkeypatch):

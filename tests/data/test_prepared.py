@@ -20,6 +20,7 @@ from keras_tying.data import (
     windows,
 )
 from keras_tying.data.prepared.shards import write_shard
+from keras_tying.data.prepared.writing import open_pool
 
 SHARD = 20_000
 """Characters per shard, for several shards."""
@@ -79,6 +80,7 @@ def test_prepared_pairs_equal_the_pairs(pairs, subwords, tmp_path):
     assert prepared.overlap() == expected.overlap()
     for name in ("skipped", "too_long", "source_tokens", "target_tokens"):
         assert getattr(prepared, name) == getattr(expected, name)
+    assert PreparedPairs(tmp_path).languages == ["en", "de"]
     chosen = np.random.default_rng(0).permutation(len(prepared))[:50]
     for received, pair in zip(prepared.sentences(chosen), expected.sentences(chosen), strict=True):
         np.testing.assert_array_equal(np.concatenate(received), np.concatenate(pair))
@@ -174,6 +176,12 @@ def test_a_truncated_file_is_named(damaged):
         prepared.ids("train", prepared.vocabulary())[:]
 
 
+def test_processes_that_prepare_import_no_keras():
+    with open_pool(2) as pool:
+        modules = pool.submit(eval, "set(__import__('sys').modules)").result()
+    assert {"keras", "keras_tying"} & modules == {"keras_tying"}
+
+
 def test_a_full_disk_leaves_no_truncated_file(text, tmp_path, run_python):
     code = (
         "import resource, sys; from keras_tying import data\n"
@@ -194,7 +202,7 @@ def test_another_vocabulary_in_the_same_folder_is_refused(text, uninterrupted, t
         prepare_text(uninterrupted.folder, text, size=301, characters=SHARD)
     with pytest.raises(ValueError, match=r"prepared with another vocabulary, of 300 words. Received: one of 3"):
         uninterrupted.ids("train", other)
-    with pytest.raises(ValueError, match=r"holds text prepared with tokenization = 'plain'. Received: 'spaces'"):
+    with pytest.raises(ValueError, match=r"holds text prepared with tokenization = 'plain'. Received: 'words'"):
         prepare_text(uninterrupted.folder, Corpus("some", text.splits), characters=SHARD)
 
 
@@ -269,3 +277,40 @@ def test_the_index_is_json_lines(uninterrupted):
     assert sum(json.loads(line)["totals"]["tokens"] for line in lines[:-1]) == len(
         uninterrupted.ids("train", uninterrupted.vocabulary())
     )
+
+
+@pytest.mark.parametrize("file", ["../../victim", "/etc/hostname", "index.jsonl", "00000.array_record/../x"])
+def test_an_index_of_shards_that_names_other_files_is_refused(text, tmp_path, file):
+    (tmp_path / "victim").write_text("mine")
+    prepared = prepare_text(tmp_path / "prepared", text, size=300, characters=SHARD)
+    index = prepared.index("train")
+    first, *lines = index.read_text().splitlines()
+    index.write_text("\n".join([json.dumps({**json.loads(first), "file": file}), *lines]) + "\n")
+    for use in (lambda: prepared.ids("train", prepared.vocabulary()), lambda: prepare_text(prepared.folder, text)):
+        with pytest.raises(ValueError, match=r"index.jsonl is not an index of shards: line 1: file: [^\n]*$"):
+            use()
+
+
+def test_an_index_that_is_a_link_is_not_written_through(text, tmp_path):
+    prepared = prepare_text(tmp_path / "prepared", text, size=300, characters=SHARD)
+    index, victim = prepared.index("valid"), tmp_path / "victim"
+    victim.write_text(index.read_text()[:-30])  # as interrupted
+    before = victim.read_text()
+    index.unlink()
+    index.symlink_to(victim)
+    with pytest.raises(ValueError, match=r"is not complete"):
+        prepared.ids("valid", prepared.vocabulary())
+    assert victim.read_text() == before
+    prepare_text(prepared.folder, text, characters=SHARD)
+    assert victim.read_text() == before
+    prepared.ids("valid", prepared.vocabulary())
+
+
+def test_a_folder_that_another_process_prepares_is_refused(text, tmp_path):
+    def meanwhile(stage, tokens):
+        if stage == "train":
+            prepare_text(tmp_path, text, characters=SHARD)
+
+    with pytest.raises(BlockingIOError, match=r"is being prepared by another process"):
+        prepare_text(tmp_path, text, size=300, report=meanwhile, characters=SHARD)
+    prepare_text(tmp_path, text, characters=SHARD)

@@ -59,8 +59,32 @@ def test_a_file_that_is_no_sentencepiece_model_is_named(tmp_path):
 
 
 def test_more_subwords_than_the_text_has_are_refused():
-    with pytest.raises(ValueError, match="5000 subwords cannot be learnt"):
+    with pytest.raises(ValueError, match=r"^5,000 subwords cannot .* has enough for 17\. Use at most[^\n]*$"):
         Subwords.learn(["a rose"], 5000)
+    assert len(Subwords.learn(["a rose"], 17)) == 17
+
+
+def test_fewer_subwords_than_characters_are_refused():
+    with pytest.raises(ValueError, match=r"^3 subwords cannot .* needs 8 for its characters[^\n]*$"):
+        Subwords.learn(["a rose"], 3)
+    assert len(Subwords.learn(["a rose"], 8)) == 8
+
+
+def test_subwords_of_no_text_are_refused():
+    with pytest.raises(ValueError, match=r"expected a sentence of at most 4,192 bytes. Received none"):
+        Subwords.learn(["", "x" * 5000], 9)
+
+
+def test_an_error_of_the_text_is_not_hidden_by_the_learning_of_subwords(tmp_path):
+    source, target = write(tmp_path / "a.en", ["a"] * 7), write(tmp_path / "a.de", ["a"] * 5)
+    pairs = kt.data.parallel_files({"train": [(source, target)]}).pairs("train")
+    with pytest.raises(ValueError, match=r"^\S*a\.de ends before line 6, but \S*a\.en continues.*5 and 7 lines"):
+        Subwords.learn(kt.data.sentences_of(pairs), 300)
+
+
+@pytest.mark.parametrize("space", ["\u00a0", "\u3000", "\u2028", "\t", "\u200b", "  "])
+def test_white_space_of_any_kind_separates_the_words_of_a_sentence(subwords, space):
+    assert subwords.pieces(f"\ufeffeine{space}Rose{space}") == subwords.pieces("eine Rose")
 
 
 def test_empty_and_long_pairs_are_left_out_and_counted(subwords):
@@ -69,8 +93,8 @@ def test_empty_and_long_pairs_are_left_out_and_counted(subwords):
 
 
 def test_a_text_without_pairs_is_refused(subwords):
-    with pytest.raises(ValueError, match="2 with an empty side"):
-        SentencePairs.encode([("", "a"), ("b", " ")], subwords, subwords)
+    with pytest.raises(ValueError, match="3 with an empty side"):
+        SentencePairs.encode([("", "a"), ("b", " "), ("\u200b", "a")], subwords, subwords)
 
 
 def test_a_batch_holds_the_word_before_each_word(subwords):

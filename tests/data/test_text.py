@@ -1,11 +1,15 @@
+import gzip
+import random
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_tying.data import Vocabulary, load_corpus, load_files, tokenize, windows
-from keras_tying.data.text import PUNCTUATION, read_lines
+from keras_tying.data import TOKENIZATIONS, Vocabulary, load_corpus, load_files, tokenize, windows
+from keras_tying.data.text import WHITESPACE, read_lines, warn_of_tokenization
+from keras_tying.export.text import TextInGraph
 
 
 def test_words_are_ordered_by_count_then_alphabet():
@@ -56,13 +60,110 @@ def test_a_text_too_short_for_one_batch_is_refused():
         windows(np.zeros(419, int), 20, 20)
 
 
-def test_tokenization_in_python_and_in_the_graph_agree(corpus):
-    lines = [*corpus.splits["test"], "Ünïcode — 'quotes' 100%", "", "  spaces\tand tabs "]
-    in_graph = tf.strings.split(
-        tf.strings.regex_replace(tf.strings.lower(lines, encoding="utf-8"), PUNCTUATION, r" \1 ")
-    )
-    for line, tokens in zip(lines, in_graph, strict=True):
-        assert [token.decode() for token in tokens.numpy()] == tokenize(line, "plain")
+ODD = (
+    *" \t\n\r\x0b\x0c\x1c\x1d\x1e\x1f\x00\x07\x7f\x85\xa0\xad\u1680",
+    *"\u180e\u2003\u200b\u200c\u200d\u200e\u2028\u2029\u202f\u2060",
+    *"\u3000\ufeff\ufffd\ud7ff\ue000\uffff\U0010ffff\U000e0001_'’-‐.,:;!?\"“”«»…—0159٣²½aAzZßẞİıIΣσςǅ\u0301\u0308\u20e3\ufe0f",
+    *"漢字かなカ々〇。、한글हिन्दीไทยעבربي👩💻👍🏽🇫🇷❤€©∑→",
+    *("<unk>", "<eos>", "3.14", "don't", "a-b", "--", "e.g."),
+)
+"""Characters that Python, TensorFlow and RE2 treat differently, and words."""
+
+
+@pytest.mark.parametrize("tokenization", TOKENIZATIONS)
+def test_python_and_the_exported_graph_split_any_text_alike(corpus, tokenization):
+    rng = random.Random(tokenization)
+    lines = ["".join(rng.choices(ODD, k=rng.randrange(20))) for _ in range(1000)]
+    lines += ["".join(chr(code) for code in rng.sample(range(0xD800), 9)) + rng.choice(ODD) for _ in range(500)]
+    codes = (*range(0x3100), *range(0xF900, 0x10100), *range(0x1F000, 0x20000))
+    lines += ["".join(f"a{chr(code)}b{chr(code)}1" for code in codes[i : i + 20]) for i in range(0, len(codes), 20)]
+    lines += corpus.splits["test"][:200]
+    expected = [tokenize(line, tokenization) for line in lines]
+    words = sorted({*(word for tokens in expected for word in tokens), "<unk>", "<eos>"})
+    ids = tf.function(TextInGraph(Vocabulary(words), tokenization).encode)(tf.constant(lines))
+    received = np.split(np.array(words, object)[ids.flat_values], ids.row_splits[1:-1])
+    for line, tokens, in_graph in zip(lines, expected, received, strict=True):
+        assert in_graph.tolist() == tokens, ascii(line)
+    assert not any(re.search(WHITESPACE, word) for word in words)
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("The man, the man. the man!", "The man , the man . the man !"),
+        ("He didn't pay $3.50 (or 1,000) at 10:30.", "He didn't pay $ 3.50 ( or 1,000 ) at 10:30 ."),
+        ("“State-of-the-art”, it’s 'said'…", "“ State-of-the-art ” , it’s ' said ' …"),
+        ("<unk> of <eos> snake_case", "<unk> of <eos> snake_case"),
+        ("a\u00a0b\u3000c\u2028d\x85e\u200bf\ufeffg\x00h", "a b c d e f g h"),
+        ("東京は한국어。👍🏽", "東 京 は 한국어 。 👍🏽"),
+        ("e\u0301te\u0301 हिन्दी", "e\u0301te\u0301 हिन्दी"),
+    ],
+)
+def test_raw_text_is_split_into_words_and_punctuation(line, words):
+    assert tokenize(line, "words") == words.split(" ")
+
+
+@pytest.mark.parametrize("tokenization", TOKENIZATIONS)
+def test_a_byte_order_mark_is_no_word(tmp_path, tokenization):
+    (tmp_path / "marked.txt").write_text("a b\n", encoding="utf-8-sig")
+    (line,) = read_lines(tmp_path / "marked.txt")
+    assert line == "a b"
+    assert tokenize("\ufeffa b", tokenization) == ["a", "b"]
+
+
+def test_lines_end_at_newlines_only(tmp_path):
+    others = "a\x0bb\x0cc\x1cd\x85e\u2028f\u2029g\rh"
+    (tmp_path / "text.txt").write_bytes(f"{others}\r\n\n{others}".encode())
+    assert list(read_lines(tmp_path / "text.txt")) == [others, "", others]
+
+
+def test_words_with_other_white_space_survive_in_a_vocabulary(tmp_path):
+    vocabulary = Vocabulary(["a\u00a0b", "\u3000", "c\u2028d", "\x85", "e f", "<unk>", "<eos>"])
+    vocabulary.save(tmp_path / "vocabulary.txt")
+    assert Vocabulary.load(tmp_path / "vocabulary.txt").words == vocabulary.words
+
+
+def test_an_altered_vocabulary_is_named(tmp_path):
+    (tmp_path / "vocabulary.txt").write_text("a\n<unk>\na\n<eos>\n")
+    with pytest.raises(ValueError, match=r"vocabulary.txt: .* twice: 'a'"):
+        Vocabulary.load(tmp_path / "vocabulary.txt")
+
+
+@pytest.mark.parametrize("tokens", [[], ["<eos>", "<eos>"], ["a", "<unk>", "<eos>"]])
+def test_a_text_without_a_word_is_refused(tokens):
+    with pytest.raises(ValueError, match=r"must have a word that occurs at least 2 times"):
+        Vocabulary.from_tokens(tokens, minimum_count=2)
+
+
+@pytest.mark.parametrize(
+    ("lines", "tokenization", "word"),
+    [
+        (["The man, he said.", "It rains"], "spaces", "'man,'"),
+        (["the <unk> of N", "it rains"], "words", "'<unk>'"),
+        (["it rains , he said", "it rains"], "words", "','"),
+    ],
+)
+def test_a_text_that_looks_made_for_another_tokenization_is_warned_of(caplog, lines, tokenization, word):
+    warn_of_tokenization(lines, tokenization)
+    (message,) = caplog.messages
+    assert word in message
+    assert "\n" not in message
+    caplog.clear()
+    for other in {*TOKENIZATIONS} - {tokenization}:
+        warn_of_tokenization(lines, other)
+    assert not caplog.messages
+
+
+def test_long_lines_are_cut_between_words_or_characters_or_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr("keras_tying.data.text.LONGEST_LINE", 16)
+    for text in ("some words of a line " * 5, "漢字" * 20, "x" * 99 + "\n" + "y" * 9):
+        (tmp_path / "text.txt").write_text(text, encoding="utf-8")
+        pieces = list(read_lines(tmp_path / "text.txt", cut=True))
+        assert "".join(pieces) == text.replace("\n", "")
+        assert max(len(piece.encode()) for piece in pieces) <= 35
+        assert all(piece.endswith(" ") for piece in pieces[:-1]) or " " not in text
+        with pytest.raises(ValueError, match=r"text.txt, line 1: expected at most 16 bytes"):
+            list(read_lines(tmp_path / "text.txt"))
 
 
 @pytest.mark.parametrize(
@@ -70,6 +171,7 @@ def test_tokenization_in_python_and_in_the_graph_agree(corpus):
     [
         (None, FileNotFoundError, "There is no file"),
         (b"", ValueError, "is empty"),
+        (b"a\0b\0", ValueError, r"text.txt has NUL bytes, as binary files and UTF-16 have"),
         (b"fine\nalso\nnot \xff fine\n", ValueError, r"line 3: expected UTF-8, received byte 0xff at position 5"),
     ],
 )
@@ -79,6 +181,12 @@ def test_unreadable_files_are_named(tmp_path, content, error, message):
         path.write_bytes(content)
     with pytest.raises(error, match=message):
         list(read_lines(path))
+
+
+def test_a_gzipped_file_of_nothing_is_refused(tmp_path):
+    (tmp_path / "text.gz").write_bytes(gzip.compress(b""))
+    with pytest.raises(ValueError, match=r"text.gz is empty"):
+        list(read_lines(tmp_path / "text.gz"))
 
 
 def test_a_folder_instead_of_a_file_is_refused(tmp_path):

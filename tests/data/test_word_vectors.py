@@ -45,6 +45,16 @@ def test_a_malformed_file_is_named(tmp_path, name, content, message):
         load_word_vectors(tmp_path / name)
 
 
+@pytest.mark.parametrize("name", ["vectors.txt", "vectors.bin"])
+def test_words_with_other_white_space_and_a_byte_order_mark_are_read(tmp_path, matrix, name):
+    words = ["a\u00a0b", "c\u2028d", "\x85"]
+    save_word_vectors(tmp_path / name, words, matrix)
+    (tmp_path / name).write_bytes("\ufeff".encode() + (tmp_path / name).read_bytes())
+    again, rows = load_word_vectors(tmp_path / name)
+    assert again == words
+    np.testing.assert_array_equal(rows, matrix)
+
+
 def test_a_word_with_a_space_is_refused(tmp_path, matrix):
     with pytest.raises(ValueError, match=r"Received: 'a cup'"):
         save_word_vectors(tmp_path / "a.txt", ["a cup", "b", "c"], matrix)

@@ -42,7 +42,9 @@ def translator():
     subwords = Subwords.learn(data.sentences_of(pairs), 200)
     model = zoo.dl4mt(len(subwords), len(subwords), "three_way", units=16, embedding_size=12)
     model.compile(
-        keras.optimizers.Adam(0.01, global_clipnorm=0.05), SequenceCrossEntropy("mean"), steps_per_execution=3
+        keras.optimizers.Adam(0.01, global_clipnorm=0.05),
+        SequenceCrossEntropy(reduction="mean_with_sample_weight"),
+        steps_per_execution=3,
     )
     batches = PairBatches(SentencePairs.encode(pairs, subwords, subwords), 150, seed=1)
     return model, lambda epoch: TranslationBatches(batches, replicas=2).feed(model)

@@ -233,19 +233,38 @@ def test_a_strategy_that_cannot_be_is_refused(strategy, message, monkeypatch):
         training.open_distribution(strategy)
 
 
-@pytest.mark.parametrize("config", ["{", "[]"])
+@pytest.mark.parametrize(
+    "config",
+    [
+        "{",
+        "[]",
+        '{"cluster": []}',
+        '{"cluster": {"worker": "a:1"}}',
+        '{"cluster": {"worker": ["a"]}}',
+        '{"cluster": {"worker": [1, 2]}}',
+        '{"cluster": {"worker": ["a:1", "b:1"]}}',
+        '{"cluster": {"worker": ["a:1", "b:1"]}, "task": {"type": "worker", "index": 2}}',
+        '{"cluster": {"worker": ["a:1", "b:1"]}, "task": {"type": "ps", "index": 0}}',
+    ],
+)
 def test_a_malformed_cluster_is_shown(config, monkeypatch):
     monkeypatch.setenv("TF_CONFIG", config)
     with pytest.raises(ValueError, match=r"TF_CONFIG must be a JSON object .* Received: " + re.escape(config)):
         training.open_distribution()
 
 
-@pytest.mark.parametrize(("workers", "expected"), [(0, 1), (1, 1)])
-def test_what_fits_one_device_is_one(workers, expected, monkeypatch):
-    config = {"cluster": {"worker": ["127.0.0.1:1"] * workers}, "task": {"type": "worker", "index": 0}}
+def test_a_malformed_number_of_slurm_tasks_is_shown(monkeypatch):
+    monkeypatch.delenv("TF_CONFIG", raising=False)
+    monkeypatch.setenv("SLURM_NTASKS", "abc")
+    with pytest.raises(ValueError, match=r"SLURM_NTASKS must be the number of tasks .* Received: 'abc'"):
+        training.open_distribution()
+
+
+def test_one_worker_is_one_device(monkeypatch):
+    config = {"cluster": {"worker": ["127.0.0.1:1"]}, "task": {"type": "worker", "index": 0}}
     monkeypatch.setenv("TF_CONFIG", json.dumps(config))
     distribution = training.open_distribution("auto")
-    assert (distribution.workers, distribution.replicas, distribution.is_chief) == (expected, expected, True)
+    assert (distribution.workers, distribution.replicas, distribution.is_chief) == (1, 1, True)
     assert distribution.description == {}
 
 

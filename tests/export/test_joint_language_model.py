@@ -61,9 +61,9 @@ def test_exported_graph_equals_the_model_in_a_process_with_only_tensorflow(
     for source, target, links in zip(SOURCE, TARGET, LINKS, strict=True):
         length = len(target.split())
         for position in range(length + 1):
-            queries["source"].append(source)
+            queries["source"].append("\ufeff" + source.replace(" ", "\u3000"))
             queries["history"].append(" ".join(target.split()[:position]))
-            queries["alignment"].append(f"{links} {len(source.split())}-{length}".strip())
+            queries["alignment"].append(f"{links} {len(source.split())}-{length}".strip().replace(" ", "\u00a0"))
     sentence = model.sentence_length if model.global_context else 0
     inputs = samples.inputs(np.arange(len(samples)), model.order - 1, model.window, sentence)
     logits = model.predict(inputs, verbose=0)

@@ -11,7 +11,7 @@ from keras_tying.export import export_language_model
 from keras_tying.layers import TiedEmbedding
 from keras_tying.models import LanguageModel
 
-SENTENCES = ["The yield statement is used", "", "an object's qwertyuiop!", "Ünïcode"]
+SENTENCES = ["\ufeffThe\u00a0yield\u3000statement\u2028is\x85used", "", "an object’s qwertyuiop, the!", "Ünïcode"]
 
 CLIENT = """
 import json, sys
@@ -53,7 +53,7 @@ def model(request, vocabulary):
 @pytest.fixture(scope="module")
 def exported(tmp_path_factory, model, vocabulary):
     path = tmp_path_factory.mktemp("served") / "1"
-    export_language_model(model, vocabulary, path, tokenization="plain")
+    export_language_model(model, vocabulary, path)
     return path
 
 
@@ -65,7 +65,7 @@ def test_exported_graph_equals_the_model_in_a_process_with_only_tensorflow(run_p
     served = serve(run_python, exported, SENTENCES)
     end = vocabulary.end_id
     for i, sentence in enumerate(SENTENCES):
-        ids = vocabulary.encode(tokenize(sentence, "plain")).tolist()
+        ids = vocabulary.encode(tokenize(sentence, "words")).tolist()
         log_probability = model.score(np.array([[end, *ids]]), np.array([[*ids, end]])).sum()
         assert served["tokens"][i] == len(ids) + 1
         np.testing.assert_allclose(served["log_probability"][i], log_probability, rtol=1e-5)
@@ -97,3 +97,21 @@ def test_a_vocabulary_of_another_size_is_refused(tmp_path, vocabulary):
     model = zoo.ptb_small(vocabulary_size=len(vocabulary) + 1)
     with pytest.raises(ValueError, match=r"has 301 words. Received: a vocabulary of 300"):
         export_language_model(model, vocabulary, tmp_path / "1")
+
+
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        ("length", [-1]),
+        ("temperature", [-1.0, float("nan"), float("inf")]),
+        ("top_k", [-1]),
+        ("top_p", [0.0, -0.5, 1.5, float("nan")]),
+    ],
+)
+def test_exported_generate_refuses_what_generate_refuses(exported, name, values):
+    generate = tf.saved_model.load(exported).signatures["generate"]
+    options = {"length": 1, "temperature": 1.0, "top_k": 0, "top_p": 1.0, "seed": 0}
+    for value in values:
+        given = {key: tf.constant(option) for key, option in {**options, name: value}.items()}
+        with pytest.raises(tf.errors.InvalidArgumentError, match=f"{name} must be"):
+            generate(prefix=tf.constant(["the"]), **given)

@@ -8,7 +8,7 @@ from keras_tying.data import Subwords
 from keras_tying.export import export_translator
 from keras_tying.tasks.translation import translate_sentences
 
-SENTENCES = ["a rose is a rose", "", "   ", "eine 漢 Rose ☃", "two dogs " * 40]
+SENTENCES = ["\ufeffa\u00a0rose\u2028is\x85a\u3000rose\x00", "", " \u3000\u200b", "eine 漢 Rose ☃", "two dogs " * 40]
 CLIENT = """
 import json, sys
 import tensorflow as tf, tensorflow_text
@@ -71,13 +71,16 @@ def test_no_sentences_give_no_translations(outputs):
     assert outputs["none"] == 0
 
 
-def test_long_sentences_are_truncated(model, subwords, tmp_path):
+def test_long_sentences_are_truncated_as_in_python(model, subwords, tmp_path, monkeypatch):
     import tensorflow as tf
 
+    monkeypatch.setattr("keras_tying.tasks.translation.LONGEST_SENTENCE", 8)
     export_translator(model, subwords, tmp_path / "1", beam_size=1, maximum_length=8)
     served = tf.saved_model.load(tmp_path / "1").signatures["translate"]
-    first, second = served(sentences=tf.constant(["two dogs " * 30, "two dogs " * 20]))["translations"].numpy()
-    assert first == second
+    sentences = ["two dogs " * 30, "two dogs " * 20, "two dogs", "a"]
+    received = [text.decode() for text in served(sentences=tf.constant(sentences))["translations"].numpy()]
+    assert received[0] == received[1]
+    assert received == translate_sentences(model, subwords, sentences, beam_size=1)
 
 
 def test_subwords_of_another_model_are_refused(model, subwords, tmp_path):

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from keras_tying.layers import AdditiveAttention, ConditionalGRU
+from keras_tying.layers import AnnotationAttention, ConditionalGRU
 
 MASK = np.array([[1, 1, 1, 1, 1], [1, 1, 1, 0, 0], [1, 0, 0, 0, 0]], bool)
 
@@ -55,7 +55,7 @@ def sentences(rng):
 
 
 def test_attention_equals_an_independent_computation(rng):
-    attention = AdditiveAttention(8)
+    attention = AnnotationAttention(8)
     query, annotations = (rng.normal(size=shape).astype("float32") for shape in ((3, 4), (3, 5, 6)))
     attention.build(query.shape, annotations.shape)
     attention.set_weights([rng.normal(size=w.shape) for w in attention.get_weights()])
@@ -69,7 +69,7 @@ def test_attention_equals_an_independent_computation(rng):
 
 
 def test_attention_to_several_queries_equals_one_query_at_a_time(rng):
-    attention = AdditiveAttention(8)
+    attention = AnnotationAttention(8)
     queries, annotations = (rng.normal(size=shape).astype("float32") for shape in ((3, 2, 4), (3, 5, 6)))
     attention.build(queries.shape, annotations.shape)
     contexts, weights = attention(queries, annotations, mask=MASK)
@@ -104,7 +104,7 @@ def test_single_steps_equal_the_sequence(decoder, sentences):
         np.testing.assert_allclose(attended[:, 0], weights[:, t], atol=1e-5)
 
 
-@pytest.mark.parametrize("layer", [AdditiveAttention, ConditionalGRU])
+@pytest.mark.parametrize("layer", [AnnotationAttention, ConditionalGRU])
 def test_units_must_be_positive(layer):
     with pytest.raises(ValueError, match="Received: units=0"):
         layer(0)

@@ -13,7 +13,7 @@ with distribution.scope():
     made = [
         layers.Dropout(0.5, seed=1),
         layers.LSTM(6, dropout=0.5, seed=1),
-        layers.RecurrentHighway(6, 1, dropout=0.5, seed=1),
+        layers.RecurrentHighway(6, depth=1, dropout=0.5, seed=1),
         layers.WordDropout(9, 0.5, seed=1),
     ]
     made[1].build((None, 1, 6)), made[2].build((None, 1, 6))

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from keras_tying.layers import GRU
+from keras_tying.layers import OneBiasGRU
 
 
 def sigmoid(x):
@@ -23,7 +23,7 @@ def with_random_weights(layer, rng):
 
 @pytest.mark.parametrize("go_backwards", [False, True])
 def test_states_follow_the_equations(rng, go_backwards):
-    layer = GRU(3, go_backwards=go_backwards)
+    layer = OneBiasGRU(3, go_backwards=go_backwards)
     inputs = rng.normal(size=(2, 5, 4)).astype("float32")
     layer.build(inputs.shape)
     kernel, recurrent, bias = with_random_weights(layer, rng).get_weights()
@@ -37,7 +37,7 @@ def test_states_follow_the_equations(rng, go_backwards):
 
 @pytest.mark.parametrize("go_backwards", [False, True])
 def test_masked_steps_do_not_change_the_state(rng, go_backwards):
-    layer = GRU(3, go_backwards=go_backwards)
+    layer = OneBiasGRU(3, go_backwards=go_backwards)
     inputs = rng.normal(size=(1, 5, 4)).astype("float32")
     layer.build(inputs.shape)
     with_random_weights(layer, rng)
@@ -46,11 +46,11 @@ def test_masked_steps_do_not_change_the_state(rng, go_backwards):
 
 
 def test_has_one_bias(rng):
-    layer = GRU(7)
+    layer = OneBiasGRU(7)
     layer.build((None, None, 5))
     assert layer.count_params() == 3 * 7 * (5 + 7 + 1)
 
 
 def test_units_must_be_positive():
     with pytest.raises(ValueError, match="Received: units=0"):
-        GRU(0)
+        OneBiasGRU(0)

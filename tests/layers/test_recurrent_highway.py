@@ -28,7 +28,7 @@ def numpy_highway(layer, inputs, state):
 @pytest.mark.parametrize("depth", [1, DEPTH])
 def test_layer_equals_an_independent_computation(rng, depth):
     inputs, state = rng.normal(size=(B, T, FEATURES)), rng.normal(size=(B, H))
-    layer = RecurrentHighway(H, depth, bias_initializer="normal", return_sequences=True, return_state=True)
+    layer = RecurrentHighway(H, depth=depth, bias_initializer="normal", return_sequences=True, return_state=True)
     outputs, last = layer(inputs.astype("float32"), initial_state=state.astype("float32"))
     expected = numpy_highway(layer, inputs, state)
     np.testing.assert_allclose(outputs, expected, atol=1e-5)
@@ -36,14 +36,14 @@ def test_layer_equals_an_independent_computation(rng, depth):
 
 
 def test_transform_gates_are_initially_closed():
-    layer = RecurrentHighway(H, DEPTH, transform_bias=-3.0)
+    layer = RecurrentHighway(H, depth=DEPTH, transform_bias=-3.0)
     layer.build((None, None, FEATURES))
     np.testing.assert_array_equal(layer.bias[:, H:], np.full((DEPTH, H), -3.0))
     np.testing.assert_array_equal(layer.bias[:, :H], np.zeros((DEPTH, H)))
 
 
 def test_micro_steps_have_different_initial_matrices():
-    layer = RecurrentHighway(H, DEPTH)
+    layer = RecurrentHighway(H, depth=DEPTH)
     layer.build((None, None, FEATURES))
     first, second, _ = np.array(layer.recurrent_kernel)
     assert not np.array_equal(first, second)
@@ -51,7 +51,7 @@ def test_micro_steps_have_different_initial_matrices():
 
 def test_input_mask_holds_for_the_window(rng):
     inputs = np.repeat(rng.normal(size=(1, 1, 200)), 4, axis=1).astype("float32")
-    layer = RecurrentHighway(1, 1, dropout=0.5, transform_bias=30.0, return_sequences=True, seed=1)
+    layer = RecurrentHighway(1, depth=1, dropout=0.5, transform_bias=30.0, return_sequences=True, seed=1)
     layer.build(inputs.shape)
     layer.recurrent_kernel.assign(np.zeros((1, 1, 2)))  # open gate, no recurrence: outputs depend only on inputs
     outputs = np.array(layer(inputs, training=True))[0, :, 0]
@@ -61,12 +61,12 @@ def test_input_mask_holds_for_the_window(rng):
 
 def test_recurrent_mask_drops_a_unit_at_every_step_and_micro_step(rng):
     inputs = rng.normal(size=(2, T, FEATURES)).astype("float32")
-    layer = RecurrentHighway(H, DEPTH, recurrent_dropout=0.5, return_sequences=True, seed=4)
+    layer = RecurrentHighway(H, depth=DEPTH, recurrent_dropout=0.5, return_sequences=True, seed=4)
     layer.build(inputs.shape)
     mask = np.array(RecurrentHighway.from_config(layer.get_config())._mask(np.ones((2, H), "float32"), 0.5))
     kernel, kernels, biases = layer.get_weights()
     for row in range(2):
-        twin = RecurrentHighway(H, DEPTH, return_sequences=True)
+        twin = RecurrentHighway(H, depth=DEPTH, return_sequences=True)
         twin.build(inputs.shape)
         twin.set_weights([kernel, kernels * mask[row][:, None], biases])
         np.testing.assert_allclose(

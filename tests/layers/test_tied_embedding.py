@@ -3,7 +3,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_tying.layers import LSTM, TiedDense, TiedEmbedding
+from keras_tying.layers import LSTM, TiedEmbedding
+from keras_tying.layers.lookup import embedding_matrix
 
 V, H = 11, 6
 
@@ -133,18 +134,78 @@ def test_quantized_model_gives_similar_scores_and_saves(tmp_path, mode, tied):
     np.testing.assert_allclose(again.predict(words, verbose=0), after, atol=1e-6)
 
 
-def test_tied_dense_adds_no_variables(tmp_path):
-    embedding = TiedEmbedding(V, H)
-    model = keras.Sequential([keras.Input((None,), dtype="int32"), embedding, TiedDense(embedding, "softmax")])
-    assert len(model.trainable_variables) == 2
-    model.save(tmp_path / "model.keras")
-    again = keras.saving.load_model(tmp_path / "model.keras")
-    assert len(again.trainable_variables) == 2
-    words = np.array([[1, 2, 3]])
-    np.testing.assert_allclose(np.sum(again(words), -1), 1, atol=1e-6)
-    np.testing.assert_array_equal(again(words), model(words))
+LORA_RANK, LORA_ALPHA = 2, 4
 
 
-def test_tied_dense_raises_for_another_width():
-    with pytest.raises(ValueError, match=rf"size {H}\. Received: input_shape=\(2, 9\)"):
-        TiedDense(TiedEmbedding(V, H))(np.zeros((2, 9), "float32"))
+def with_lora(mode, tied, lora_first):
+    """A layer with random LoRA variables, and its matrices of lookups and scores by formula, before quantization."""
+    layer = TiedEmbedding(V, 8, tie_weights=tied, embeddings_initializer="normal", bias_initializer="normal")
+    layer.build()
+    matrices = [keras.ops.convert_to_numpy(matrix) for matrix in (layer.embeddings, layer.output_embeddings)]
+    if mode and not lora_first:
+        layer.quantize(mode)
+    layer.enable_lora(LORA_RANK, LORA_ALPHA)
+    rng = np.random.default_rng(0)
+    a, b = rng.normal(0, 0.3, (V, LORA_RANK)), rng.normal(0, 0.3, (LORA_RANK, 8))
+    layer.lora_embeddings_a.assign(a)
+    layer.lora_embeddings_b.assign(b)
+    if mode and lora_first:
+        layer.quantize(mode)
+    delta = LORA_ALPHA / LORA_RANK * a @ b
+    return layer, matrices[0] + delta, matrices[1] + (delta if tied else 0)
+
+
+@pytest.mark.parametrize("mode", [None, "int8", "int4"])
+@pytest.mark.parametrize("tied", [True, False])
+@pytest.mark.parametrize("lora_first", [True, False])
+def test_both_roles_of_a_tied_matrix_have_the_lora_delta(rng, tmp_path, mode, tied, lora_first):
+    layer, embeds, scores = with_lora(mode, tied, lora_first)
+    atol = {None: 1e-5, "int8": 2e-3, "int4": 0.03}[mode]
+    hidden = rng.normal(size=(3, 8)).astype("float32")
+    words = np.arange(V)
+    np.testing.assert_allclose(layer(words), embeds, atol=atol)
+    np.testing.assert_allclose(embedding_matrix(layer), embeds, atol=atol)
+    np.testing.assert_allclose(layer.output_embeddings, scores, atol=atol)
+    expected = hidden @ np.asarray(layer.output_embeddings).T + np.asarray(layer.bias)
+    np.testing.assert_allclose(layer(hidden, reverse=True), expected, atol=0.02)  # hidden states are quantized too
+    model = language_model(layer)
+    model.save(tmp_path / "model.keras")  # Keras merges the delta, and rounds the merged matrix
+    again = keras.saving.load_model(tmp_path / "model.keras").layers[1]
+    assert (again.lora_rank, again.lora_alpha) == (LORA_RANK, LORA_ALPHA)
+    assert not np.any(again.lora_embeddings_b)
+    np.testing.assert_allclose(again(words), embeds, atol=3 * atol)
+    np.testing.assert_allclose(again.output_embeddings, scores, atol=3 * atol)
+
+
+@pytest.mark.parametrize("mode", [None, "int8", "int4"])
+def test_gradient_of_lora_is_the_sum_over_both_roles(mode):
+    """The layer's gradient is that of its formula with the dequantized matrix, also through quantized scores."""
+    layer, *_ = with_lora(mode, tied=True, lora_first=False)
+    a, b = layer.lora_embeddings_a.value, layer.lora_embeddings_b.value
+    base = layer.output_embeddings - LORA_ALPHA / LORA_RANK * tf.matmul(a, b)
+    words, targets = np.array([1, 4, 4, 9]), np.array([4, 2, 9, 1])
+
+    def loss(logits):
+        return tf.reduce_sum(tf.nn.sparse_softmax_cross_entropy_with_logits(targets, logits))
+
+    with tf.GradientTape(persistent=True) as tape:
+        by_layer = loss(layer(2 * layer(words), reverse=True))
+        matrix = base + LORA_ALPHA / LORA_RANK * tf.matmul(a, b)
+        by_formula = loss(tf.matmul(2 * tf.gather(matrix, words), matrix, transpose_b=True) + layer.bias)
+    for received, expected in zip(tape.gradient(by_layer, [a, b]), tape.gradient(by_formula, [a, b]), strict=True):
+        np.testing.assert_allclose(received, expected, atol=0.02 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("mode", ["int8", "int4"])
+def test_quantized_lookup_marks_padding(mode):
+    embedding = TiedEmbedding(V, H, mask_zero=True)
+    embedding.build()
+    embedding.quantize(mode)
+    assert embedding(np.array([[3, 0]]))._keras_mask.numpy().tolist() == [[True, False]]
+
+
+def test_layer_with_a_lora_rank_has_its_bias():
+    layer = TiedEmbedding(V, H, lora_rank=2, lora_alpha=6)
+    layer.build()
+    assert {v.name for v in layer.trainable_variables} == {"bias", "lora_embeddings_a", "lora_embeddings_b"}
+    assert layer.lora_alpha == 6

@@ -45,7 +45,7 @@ def layer(arrays, **changes):
 @pytest.mark.parametrize("training", [True, False])
 def test_loss_equals_the_equations(arrays, training):
     divergence, nll = divergence_and_nll(arrays)
-    loss = AugmentedLoss(GAMMA, TAU)
+    loss = AugmentedLoss(gamma=GAMMA, tau=TAU)
     total, token_nll, _ = loss.from_hidden(arrays["targets"], arrays["hidden"], layer(arrays), training=training)
     np.testing.assert_allclose(total, np.sum(nll + GAMMA * TAU * divergence) / B, rtol=1e-5)
     np.testing.assert_allclose(token_nll, nll, rtol=1e-4)
@@ -53,7 +53,7 @@ def test_loss_equals_the_equations(arrays, training):
 
 def test_proportional_loss_is_equation_6_1(arrays):
     divergence, nll = divergence_and_nll(arrays)
-    loss = AugmentedLoss.proportional(0.3, TAU, V, scale="mean")
+    loss = AugmentedLoss.proportional(0.3, TAU, V, reduction="mean")
     total, _, _ = loss.from_hidden(arrays["targets"], arrays["hidden"], layer(arrays))
     np.testing.assert_allclose(total, np.mean(0.3 * divergence * TAU**2 * V + 0.7 * nll), rtol=1e-5)
 
@@ -66,11 +66,11 @@ def gradient_of_input_embeddings(arrays, loss):
 
 
 def test_no_gradient_flows_through_the_target_by_default(arrays):
-    assert gradient_of_input_embeddings(arrays, AugmentedLoss(GAMMA, TAU)) is None
+    assert gradient_of_input_embeddings(arrays, AugmentedLoss(gamma=GAMMA, tau=TAU)) is None
 
 
 def test_gradient_through_the_target_equals_finite_differences(arrays, rng):
-    loss = AugmentedLoss(GAMMA, TAU, target_gradient=True)
+    loss = AugmentedLoss(gamma=GAMMA, tau=TAU, target_gradient=True)
     gradient = np.array(gradient_of_input_embeddings(arrays, loss))
     direction = rng.normal(size=(V, H))
     values = []
@@ -85,7 +85,7 @@ def test_gradient_through_the_target_equals_finite_differences(arrays, rng):
 def test_perplexity_of_a_model_excludes_the_divergence(rng, tied):
     tokens, targets = rng.integers(0, V, (2, B, T))
     model = recurrent_language_model(V, H, tied=tied, initializer_range=0.5)
-    model.compile("sgd", AugmentedLoss(GAMMA, TAU))
+    model.compile("sgd", AugmentedLoss(gamma=GAMMA, tau=TAU))
     augmented = model.evaluate(tokens, targets, verbose=0, return_dict=True)
     model.compile("sgd")
     plain = model.evaluate(tokens, targets, verbose=0, return_dict=True)
@@ -102,7 +102,7 @@ def test_tied_model_diverges_without_target_gradient(target_gradient):
     ids = ids[: len(ids) // rows * rows].reshape(rows, -1)
     keras.utils.set_random_seed(1)
     model = recurrent_language_model(words, 32, num_layers=1, output_bias=False)
-    model.compile(ClippedSGD(1.0, 5.0), AugmentedLoss(0.8, target_gradient=target_gradient))
+    model.compile(ClippedSGD(1.0, clip_norm=5.0), AugmentedLoss(gamma=0.8, target_gradient=target_gradient))
     for start in np.arange(600) * steps % (ids.shape[1] - steps - 1):
         model.reset_metrics()
         inputs, targets = (ids[:, first : first + steps] for first in (start, start + 1))
@@ -121,7 +121,7 @@ def test_embeddings_of_different_widths_raise(rng):
 
 def test_logits_raise():
     with pytest.raises(ValueError, match=r"logits do not have. .* Received: y_pred of shape \(2, 3, 4\)"):
-        AugmentedLoss()(np.zeros((2, 3)), np.zeros((2, 3, 4)))
+        AugmentedLoss()(np.zeros((2, 3), int), np.zeros((2, 3, 4)))
 
 
 @pytest.mark.parametrize(
@@ -138,6 +138,6 @@ def test_arguments_out_of_range_raise(make, message):
 
 
 def test_config_round_trip():
-    loss = AugmentedLoss(0.5, 10.0, 0.9, target_gradient=True, ignore_id=0)
+    loss = AugmentedLoss(gamma=0.5, tau=10.0, cross_entropy_weight=0.9, target_gradient=True, ignore_id=0)
     again = keras.losses.deserialize(keras.losses.serialize(loss))
     assert again.get_config() == loss.get_config()

@@ -223,7 +223,7 @@ def test_unsuitable_layers_raise(changes, message):
 def test_any_layers_make_the_hidden_states_and_the_context(rng):
     model = compose(
         source_embedding=keras.layers.Embedding(S, D),
-        global_context=[SectionMeans(2), keras.layers.Dropout(0.5), keras.layers.Dense(3)],
+        global_context=[SectionMeans(sections=2), keras.layers.Dropout(0.5), keras.layers.Dense(3)],
         sentence_length=L,
         hidden_layers=[keras.layers.Dropout(0.5), keras.layers.LayerNormalization(), keras.layers.Dense(D)],
     )
@@ -247,3 +247,13 @@ def test_ids_outside_the_vocabulary_raise(rng):
 @pytest.mark.parametrize("tied", [True, False])
 def test_zoo_models_have_the_published_embedding_size(name, tied):
     assert kt.zoo.create_model(name, tied=tied).embedding_size == 96
+
+
+def test_a_copy_shares_the_layers_that_the_model_shares():
+    embedding, twice = TiedEmbedding(V, D), keras.layers.Dense(D)
+    model = JointLanguageModel(embedding, [keras.layers.Dense(D), twice, twice], source_embedding=embedding, window=3)
+    again = keras.models.clone_model(model)
+    assert again.count_params() == model.count_params()
+    assert again.source_embedding is again.embedding
+    assert again.hidden_layers[1] is again.hidden_layers[2]
+    assert again.get_config() == model.get_config()

@@ -76,7 +76,7 @@ def test_large_model_has_the_published_size(tied, parameters):
 
 def test_training_loss_includes_the_projection_penalty(rng):
     tokens, targets = rng.integers(0, V, (2, 4, 5))
-    model = small(projection=True, projection_regularizer=ProjectionRegularizer(2.0, batch_size=4))
+    model = small(projection=True, projection_regularizer=ProjectionRegularizer(scale=2.0, batch_size=4))
     projection = keras.ops.convert_to_numpy(model.hidden_layers[-1].kernel)
     _, nll = numpy_language_model(model, tokens, targets)
     model.compile()
@@ -168,6 +168,29 @@ def test_quantized_model_gives_similar_scores(rng, mode, tied):
     chosen = np.take_along_axis(exact, targets[..., None], -1)[..., 0]
     np.testing.assert_allclose(after, chosen, atol=0.05)  # predict quantizes hidden states too
     assert model.generate(tokens, 4, temperature=0).shape == (3, 4)
+
+
+@pytest.mark.parametrize("mode", [None, "int8"])
+def test_lora_of_a_tied_model_is_in_scores_predictions_and_training(rng, mode):
+    tokens, targets = rng.integers(0, V, (2, 3, 6))
+    model = recurrent_language_model(V, 32, tied=True, initializer_range=0.5)
+    if mode:
+        model.quantize(mode)
+    plain = model.score(tokens, targets)
+    model.embedding.enable_lora(2)
+    model.embedding.lora_embeddings_b.assign(rng.normal(size=(2, 32)))
+    scores = keras.ops.log_softmax(model.predict(tokens, verbose=0))
+    chosen = np.take_along_axis(np.asarray(scores), targets[..., None], -1)[..., 0]
+    np.testing.assert_allclose(model.score(tokens, targets), chosen, atol=0.1 if mode else 1e-4)
+    assert np.abs(chosen - plain).max() > 0.5
+    matrix = np.array(model.embedding_matrices()["tied"])
+    frozen = [np.array(v) for v in model.embedding.non_trainable_variables]
+    model.compile(keras.optimizers.SGD(0.1))
+    losses = model.fit(tokens, targets, epochs=5, verbose=0).history["loss"]
+    assert losses[-1] < losses[0]
+    assert np.abs(np.array(model.embedding_matrices()["tied"]) - matrix).max() > 1e-3
+    for before, variable in zip(frozen, model.embedding.non_trainable_variables, strict=True):
+        np.testing.assert_array_equal(before, variable)
 
 
 def test_ids_outside_the_vocabulary_raise():
@@ -413,5 +436,5 @@ def test_loss_is_the_one_given_to_compile(rng):
     model = small()
     model.compile("sgd")
     assert type(model.loss) is losses.SequenceCrossEntropy
-    model.compile("sgd", losses.SequenceCrossEntropy("mean"))
-    assert model.loss.scale == "mean"
+    model.compile("sgd", losses.SequenceCrossEntropy(reduction="mean_with_sample_weight"))
+    assert model.loss.reduction == "mean_with_sample_weight"

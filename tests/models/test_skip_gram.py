@@ -64,6 +64,18 @@ def by_rows(request, monkeypatch):
     return request.param
 
 
+@pytest.mark.parametrize("change", ["lora", "frozen"])
+def test_plain_sgd_changes_only_trainable_variables(model, batch, change):
+    if change == "lora":
+        model.embedding.enable_lora(2)
+    model.embedding.trainable = change == "lora"
+    frozen = np.array(model.embedding.non_trainable_variables[0])
+    model.compile(keras.optimizers.SGD(0.01))
+    model.train_on_batch(batch)
+    np.testing.assert_array_equal(frozen, model.embedding.non_trainable_variables[0])
+    assert change == "frozen" or np.any(model.embedding.lora_embeddings_b)
+
+
 def test_loss_and_gradient_equal_the_formula(model, batch, by_rows):
     gradient_u, gradient_v, loss = by_formula(model, batch)
     before = [np.array(weight) for weight in model.trainable_weights]
@@ -177,7 +189,7 @@ def test_other_losses_and_batches_without_pairs_raise(model, batch):
 
 def test_embeddings_of_different_sizes_raise():
     with pytest.raises(ValueError, match=r"Received: \(5, 3\) and \(6, 3\)"):
-        SkipGram(TiedEmbedding(5, 3), TiedEmbedding(6, 3))
+        SkipGram(TiedEmbedding(5, 3), context_embedding=TiedEmbedding(6, 3))
 
 
 @pytest.mark.parametrize("name", ["vocabulary_size", "units", "negatives"])
@@ -199,6 +211,24 @@ def test_pair_loss_falls_on_real_text(train_ids, vocabulary):
     ]
     assert losses[-1] < 0.9 * (1 + K) * np.log(2)
     assert losses == sorted(losses, reverse=True)
+
+
+def test_training_steps_with_repeated_words_give_the_same_bits_each_time(rng):
+    def repeated(*shape):
+        return rng.zipf(1.3, shape).clip(max=2000).astype("int32") - 1
+
+    batch = {"centres": repeated(64, 16), "contexts": repeated(64, 26), "negatives": repeated(64, 64)}
+    batch["pairs"] = rng.random((64, 16, 26)) < 0.3
+    model = zoo.skip_gram(2000, 100)
+    model.compile(keras.optimizers.SGD(0.025))
+    assert can_update_rows(model)
+    start = model.get_weights()
+    trained = set()
+    for _ in range(20):
+        model.set_weights(start)
+        model.train_on_batch(batch)
+        trained.add(b"".join(weight.tobytes() for weight in model.get_weights()))
+    assert len(trained) == 1
 
 
 TRAINED = """

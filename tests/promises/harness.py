@@ -33,6 +33,25 @@ NO_RATE = 1e-30
 """A learning rate at which float32 weights stay what they are."""
 
 
+def tiny_recipe(epochs: int) -> str:
+    """The recipe of a language model of one layer, on the user's own text."""
+    return f"""
+title = "Tiny"
+description = "A model of one layer."
+[model]
+name = "ptb_small"
+arguments = {{ tied = true, num_layers = 1 }}
+[data]
+corpus = "files"
+tokenization = "spaces"
+vocabulary_size = 150
+[optimisation]
+batch_size = 4
+sequence_length = 5
+epochs = {epochs}
+"""
+
+
 @dataclass(frozen=True)
 class Finished:
     """A command that has come to its end."""

@@ -8,7 +8,7 @@ import pytest
 from harness import NO_RATE, train_lm
 
 MODEL = '[model]\nname = "ptb_small"\narguments = { tied = true, num_layers = 1 }\n'
-DATA = '[data]\ncorpus = "files"\nvocabulary_size = 150\n'
+DATA = '[data]\ncorpus = "files"\ntokenization = "spaces"\nvocabulary_size = 150\n'
 
 
 def recipe(model=MODEL, **optimisation):

@@ -7,27 +7,7 @@ import harness
 import numpy as np
 import pytest
 
-RECIPE = """
-title = "Tiny"
-[model]
-name = "ptb_small"
-arguments = { tied = true, num_layers = 1 }
-[data]
-corpus = "files"
-vocabulary_size = 150
-[optimisation]
-batch_size = 4
-sequence_length = 5
-epochs = 1
-"""
-
-
-@pytest.fixture(scope="module")
-def files(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("texts")
-    train = harness.text_file(folder / "train.txt", 200)
-    other = harness.text_file(folder / "other.txt", 100, split="test")
-    return harness.text_options(train, other, other)
+RECIPE = harness.tiny_recipe(epochs=1)
 
 
 @pytest.fixture

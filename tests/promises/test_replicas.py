@@ -4,20 +4,6 @@ import harness
 import numpy as np
 import pytest
 
-RECIPE = """
-title = "Tiny"
-[model]
-name = "ptb_small"
-arguments = { tied = true, num_layers = 1 }
-[data]
-corpus = "files"
-vocabulary_size = 150
-[optimisation]
-batch_size = 4
-sequence_length = 5
-epochs = EPOCHS
-"""
-
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
@@ -25,7 +11,7 @@ def trained(tmp_path_factory):
     folder = tmp_path_factory.mktemp("replicas")
     train = harness.text_file(folder / "train.txt", 200)
     files = harness.text_options(train, train, train)
-    recipes = {epochs: RECIPE.replace("EPOCHS", str(epochs)) for epochs in (1, 2)}
+    recipes = {epochs: harness.tiny_recipe(epochs) for epochs in (1, 2)}
     runs = {
         "one": harness.train_lm(folder / "one", recipes[2], files),
         "more": harness.train_lm(folder / "more", recipes[1], files),

@@ -8,20 +8,7 @@ import harness
 import pytest
 import tomlkit
 
-LM = """
-title = "Tiny"
-description = "A model of one layer."
-[model]
-name = "ptb_small"
-arguments = { tied = true, num_layers = 1 }
-[data]
-corpus = "files"
-vocabulary_size = 150
-[optimisation]
-batch_size = 4
-sequence_length = 5
-epochs = 2
-"""
+LM = harness.tiny_recipe(epochs=2)
 STUDY = """
 title = "Page"
 text = "Intro."

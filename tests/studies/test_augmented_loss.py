@@ -68,13 +68,16 @@ def test_a_table_of_next_words_is_shown_when_there_is_one(folder):
 
 
 def test_a_sweep_is_written_run_by_run_and_not_measured_twice(run_here, tmp_path):
-    output = tmp_path / "subspace"
+    output = tmp_path / "r_v1.2"
+    other_file = tmp_path / "r_v1.png"
+    other_file.write_text("another plot")
     few = ["--corpus", "embedded", "--words", 800, "--units", 4, "--epochs", 1, "--taus", 10, "--output", output]
     assert run_here("train/subspace.py", *few, "--betas", 1, "--seeds", 1).returncode == 0
-    assert output.with_suffix(".png").exists()
+    assert (tmp_path / "r_v1.2.png").exists()
+    assert other_file.read_text() == "another plot"
     more = run_here("train/subspace.py", *few, "--betas", 1, 0, "--seeds", 1)
     assert more.stdout.count("distance") == 1  # that of beta 1 is known
-    results = json.loads(output.with_suffix(".json").read_text())
+    results = json.loads((tmp_path / "r_v1.2.json").read_text())
     assert [run["beta"] for run in results["runs"]] == [1.0, 0.0]
     assert len(results["by_beta"]["distance"]) == 2
 

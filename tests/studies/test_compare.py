@@ -2,12 +2,13 @@ import json
 
 import numpy as np
 import pytest
+from matplotlib.axes import Axes
 
 from keras_tying.data import Vocabulary
 from keras_tying.training import Run, RunSettings
 from keras_tying.zoo import recurrent_language_model
 from keras_tying.zoo.recipes import LanguageModelRecipe, Model
-from studies.compare import draw_validation, next_words, next_words_table, read_history
+from studies.compare import draw_curves, draw_validation, next_words, next_words_table, read_history
 
 HISTORY = [{"val_perplexity": 200.0}, {"val_perplexity": 120.0}]
 
@@ -39,6 +40,36 @@ def test_history_is_read_from_results_and_from_a_run_that_is_not_finished(tmp_pa
 def test_validation_curves_are_drawn(tmp_path):
     draw_validation({"a": HISTORY, "b": HISTORY[:1]}, tmp_path / "curves.png")
     assert (tmp_path / "curves.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_every_run_has_its_curve_and_those_left_out_are_named(tmp_path, capsys, monkeypatch):
+    drawn = []
+    monkeypatch.setattr(Axes, "plot", lambda self, *_, label, **__: drawn.append(label))
+    paths = [tmp_path / place for place in ("a/lr0.1.json", "a/lr0.5.json", "b/lr0.5.json")]
+    for path, lowest in zip(paths, (90.0, 120.0, 300.0), strict=True):
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(json.dumps({"history": [{"val_perplexity": lowest}]}))
+    draw_curves(paths, tmp_path / "curves.png")
+    assert drawn == ["lr0.1: 90.0", "a/lr0.5: 120.0", "b/lr0.5: 300.0"]
+    assert capsys.readouterr().err == ""
+    draw_curves(paths, tmp_path / "curves.png", top=160)
+    assert "stay above 160: b/lr0.5 (300.0)" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("[", "results.json is not JSON"),
+        ("[1]", "results.json has no history"),
+        ('{"history": 3}', "results.json has no history"),
+        ('{"history": [{"loss": 3.0}]}', "has no validation perplexity"),
+        ('{"history": []}', "finished no epoch yet"),
+    ],
+)
+def test_results_of_another_shape_are_named(tmp_path, content, message):
+    (tmp_path / "results.json").write_text(content)
+    with pytest.raises(ValueError, match=message):
+        read_history(tmp_path / "results.json")
 
 
 def test_next_words_are_the_likeliest_after_the_phrase(model, words):

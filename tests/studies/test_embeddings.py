@@ -89,6 +89,16 @@ def test_runs_and_files_are_read_with_their_roles(tmp_path, vocabulary, rng):
     assert [len(e.words) for e in found] == [298] * 5 + [2]
 
 
+def test_files_of_one_name_are_all_measured(tmp_path, rng):
+    paths = [tmp_path / folder / "w.txt" for folder in ("y1", "y2")]
+    for path in paths:
+        path.parent.mkdir()
+        save_word_vectors(path, list("abcd"), rng.normal(size=(4, 3)))
+    found = read_embeddings(paths)
+    assert [each.label for each in found] == ["y1/w", "y2/w"]
+    assert len(measure_embeddings(found, [PAIRS], [])["embeddings"]) == 2
+
+
 def test_an_unfinished_run_is_named(tmp_path, vocabulary):
     vocabulary.save(Run.create(tmp_path / "run", SETTINGS, lambda _: None).vocabulary)
     with pytest.raises(FileNotFoundError, match=r"run has no trained model yet"):
@@ -105,6 +115,15 @@ def test_the_page_is_made_from_its_text_and_the_results(tmp_path, embeddings):
     results = measure_embeddings(embeddings, [PAIRS], [])
     results |= {"versions": {"python": "3"}, "device": "a processor", "command": "python train/embeddings.py one"}
     (tmp_path / "results" / "one.json").write_text(json.dumps(results))
+    assert "Training of the runs: not recorded." in embeddings_page(tmp_path)
+    results["trainings"] = [
+        {"run": "first", "seed": 3, "epochs": 2, "wall_time_seconds": 90.0, "device": "its device", "commit": "5e1f"}
+        | {"versions": {"keras": "3.15.1"}}
+    ]
+    (tmp_path / "results" / "one.json").write_text(json.dumps(results))
     text = embeddings_page(tmp_path)
+    training = "Training of first: seed 3, 2 epochs, 2 minutes on its device; keras 3.15.1; commit 5e1f."
+    assert "Measured on a processor; python 3; commit not recorded." in text
+    assert training in text
     assert text.index("# Page") < text.index("First.") < text.index("| own |") < text.index("Second.")
     assert text.endswith("Second.\n\nNot measured.\n")

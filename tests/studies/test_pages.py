@@ -1,8 +1,11 @@
+import shutil
+
 import pytest
 
 from keras_tying.zoo.recipes import recipe_folder
 from studies.__main__ import all_pages
-from studies.pages import between_marks
+from studies.cards import card_pages, read_recipes, reversals
+from studies.pages import between_marks, origin
 
 ZOO = recipe_folder()
 PAGES = [*sorted(ZOO.glob("*.md")), ZOO.parent / "README.md"]
@@ -20,6 +23,26 @@ def test_every_page_is_made_from_recipes_and_results(made, path):
 
 def test_every_page_that_is_made_is_in_the_repository(made):
     assert set(made) == set(PAGES)
+
+
+def test_a_card_names_superseded_results_and_an_order_that_is_the_reverse_of_the_published_one(tmp_path):
+    names = ["vd_lstm_small_augmented", "vd_lstm_small_tied", "vd_lstm_small_tied_augmented"]
+    for name in names:
+        shutil.copy(ZOO / f"{name}.toml", tmp_path)
+    assert reversals(read_recipes(tmp_path)) == [tuple(names[:2])]
+    kept = tmp_path / "results" / "superseded" / "vd_lstm_small_tied_1.json"
+    kept.parent.mkdir(parents=True)
+    shutil.copy(ZOO / "results" / "superseded" / kept.name, kept)
+    cards = {path.stem: text for path, text in card_pages(tmp_path).items()}
+    assert "Superseded: test perplexity 87.3 (validation 92.5) with seed 1 after 60 epochs" in cards[names[1]]
+    assert ["is the reverse of the published" in cards[name] for name in names] == [True, True, False]
+    assert "VD-LSTM + AL, small (87.7) and VD-LSTM + RE, small (87.0)." in cards["README"]
+
+
+def test_the_commit_of_results_is_shown_where_it_is_known():
+    results = {"device": "a processor", "versions": {"python": "3"}}
+    assert origin(results) == "a processor; python 3; commit not recorded"
+    assert origin({**results, "commit": "5e1f with changes"}) == "a processor; python 3; commit 5e1f with changes"
 
 
 def test_only_the_text_between_marks_is_replaced():

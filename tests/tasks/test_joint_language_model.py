@@ -6,12 +6,14 @@ import numpy as np
 import pytest
 
 from keras_tying import zoo
+from keras_tying.commands.nnjm import COMMAND
+from keras_tying.commands.options import parse
 from keras_tying.data import JointSamples, Vocabulary
 from keras_tying.tasks import JointLanguageModelTask
 from keras_tying.tasks.joint_language_model import JointBatches, model_inputs, sample_perplexity
 from keras_tying.training import Run, RunSettings, TrainingInterrupted, fit
 from keras_tying.training.optimisation import halved_rate
-from keras_tying.zoo.recipes import JointLanguageModelRecipe, Model, SampleOptimisation
+from keras_tying.zoo.recipes import JointLanguageModelRecipe, Model, SampleOptimisation, load_recipe
 
 WORDS = 20
 VOCABULARY = Vocabulary([*(f"w{i}" for i in range(WORDS - 2)), "<unk>", "<eos>"])
@@ -162,3 +164,17 @@ def test_perplexity_equals_a_numpy_computation_and_not_the_batches(rng, monkeypa
 def test_text_too_short_for_a_batch_says_how_much_is_needed(tmp_path, rng):
     with pytest.raises(ValueError, match=r"at least 9999 target words for one batch"):
         train(tmp_path, text(rng), make(), batch_size=9999)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "tokenization"),
+    [
+        ("--train F E --valid F E --test F E", "words"),
+        ("--train F E L --valid F E L --test F E L", "spaces"),
+        ("--train F E --valid F E --test F E --tokenization plain", "plain"),
+    ],
+)
+def test_text_with_links_is_tokenized_already_and_other_text_is_split_into_words(arguments, tokenization):
+    arguments = parse(COMMAND, arguments.split(), "nnjm")
+    changes = JointLanguageModelTask.changes(load_recipe("nnjm"), arguments)
+    assert changes["data.tokenization"] == tokenization

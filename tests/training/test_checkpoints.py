@@ -51,6 +51,44 @@ def test_a_damaged_checkpoint_is_passed_over_and_named(tmp_path, caplog, damage)
     assert path.name in caplog.text
 
 
+@pytest.mark.parametrize("file", ["../../victim.txt", "{victim}", "below/victim.txt", "index.json", "", 3, None])
+def test_an_index_that_names_other_files_is_refused_and_they_stay(tmp_path, file):
+    victim, store = tmp_path / "victim.txt", CheckpointStore(tmp_path / "run" / "checkpoints", keep=1)
+    victim.write_text("mine")
+    (store.folder / "below").mkdir()
+    (store.folder / "below" / "victim.txt").write_text("mine")
+    store.save(checkpoint(0))
+    (entry,) = json.loads(store.index.read_text())
+    entry["file"] = file.format(victim=victim) if isinstance(file, str) else file
+    store.index.write_text(json.dumps([entry]))
+    for use in (store.newest, lambda: store.save(checkpoint(1))):
+        with pytest.raises(ValueError, match=r"index.json is not an index of checkpoints: [^\n]*$"):
+            use()
+    assert victim.read_text() == (store.folder / "below" / "victim.txt").read_text() == "mine"
+    assert json.loads(store.index.read_text()) == [entry]
+
+
+@pytest.mark.parametrize("content", ["", "{", "{}", "[1]", "[{}]", '[{"number": -1}]', b"\xff\xfe"])
+def test_an_index_of_another_shape_is_named_in_one_line(tmp_path, content):
+    store = CheckpointStore(tmp_path)
+    store.index.write_bytes(content.encode() if isinstance(content, str) else content)
+    with pytest.raises(ValueError, match=r"^\S*index.json is not an index of checkpoints: [^\n]*$"):
+        store.newest()
+
+
+def test_a_checkpoint_that_is_a_link_is_passed_over(tmp_path, caplog):
+    store = CheckpointStore(tmp_path / "checkpoints", keep=2)
+    store.save(checkpoint(0))
+    path = store.save(checkpoint(1))
+    path.rename(tmp_path / "elsewhere")
+    path.symlink_to(tmp_path / "elsewhere")
+    assert store.newest().progress == {"epoch": 0}
+    assert path.name in caplog.text
+    store.save(checkpoint(2))
+    store.save(checkpoint(3))
+    assert (tmp_path / "elsewhere").exists()
+
+
 def test_a_full_disk_leaves_the_checkpoints_before(tmp_path, monkeypatch):
     store = CheckpointStore(tmp_path)
     store.save(checkpoint(0))

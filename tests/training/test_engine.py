@@ -1,3 +1,4 @@
+import json
 import os
 import signal
 
@@ -9,9 +10,18 @@ from keras_tying import zoo
 from keras_tying.optimizers import ClippedSGD
 from keras_tying.tasks import LanguageModelTask
 from keras_tying.tasks.language_model import stream_perplexity
-from keras_tying.training import CheckpointStore, Progress, Run, RunSettings, TrainingDiverged, TrainingInterrupted, fit
+from keras_tying.training import (
+    Progress,
+    Run,
+    RunSettings,
+    TrainingDiverged,
+    TrainingInterrupted,
+    engine,
+    fit,
+)
 from keras_tying.training.callbacks import SaveCheckpoints
 from keras_tying.training.optimisation import decayed_rate
+from keras_tying.training.runs import training_record
 from keras_tying.zoo.recipes import LanguageModelRecipe, Model, WindowOptimisation
 
 OPTIMISATION = {"batch_size": 10, "sequence_length": 10, "epochs": 2, "full_rate_epochs": 5}
@@ -53,6 +63,49 @@ def test_the_same_seed_gives_the_same_weights(tmp_path, train_ids, vocabulary):
         np.testing.assert_array_equal(first, second)
 
 
+def place(device, commit="5e1f"):
+    return {"device": device, "backend": "tensorflow", "commit": commit, "versions": {"keras": "3.15.1"}}
+
+
+@pytest.fixture
+def recorded(tmp_path, train_ids, vocabulary, monkeypatch):
+    """Trains a run up to a number of epochs in an environment; returns its record."""
+
+    def recorded(epochs, environment):
+        monkeypatch.setattr(engine, "environment", lambda: environment)
+        _, progress = train(tmp_path, train_ids[:3000], vocabulary, epochs=epochs)
+        recipe = LanguageModelRecipe(model=Model(name="ptb_small"))
+        settings = RunSettings(recipe_name="test", seed=1, command="", recipe=recipe)
+        return training_record(settings, progress, "words", 3000)
+
+    return recorded
+
+
+def test_a_record_names_where_the_model_was_trained_and_not_where_it_was_recorded(recorded):
+    first = recorded(1, place("first"))
+    assert (first["device"], first["commit"], first["versions"]) == ("first", "5e1f", {"keras": "3.15.1"})
+    again = recorded(1, place("of the recording process", commit="other"))
+    assert {**again, "history": None} == {**first, "history": None}
+
+
+def test_a_record_names_every_device_and_commit_that_trained(recorded):
+    recorded(1, place("first"))
+    recorded(2, place("second", commit=None))
+    record = recorded(3, place("first"))
+    assert (record["device"], record["commit"]) == ("first, then second", "5e1f, then not recorded")
+
+
+def test_what_trained_before_devices_were_noted_is_not_recorded(recorded, tmp_path):
+    recorded(1, place("first"))
+    index = tmp_path / "checkpoints" / "index.json"
+    entries = json.loads(index.read_text())
+    for entry in entries:
+        del entry["progress"]["environments"]
+    index.write_text(json.dumps(entries))
+    assert recorded(1, place("second"))["device"] == "not recorded"
+    assert recorded(2, place("second"))["device"] == "not recorded, then second"
+
+
 def test_divergence_stops_training(tmp_path, train_ids, vocabulary):
     with pytest.raises(TrainingDiverged, match=r"The loss became (nan|inf)"):
         train(tmp_path, train_ids[:20_000], vocabulary, learning_rate=1e38, clip_norm=1e38)
@@ -62,7 +115,7 @@ def test_a_request_to_stop_in_the_last_batches_is_met_at_the_end_of_the_epoch(tm
     model = zoo.ptb_small(vocabulary_size=11)
     model.compile(ClippedSGD())
     progress = Progress()
-    callback = SaveCheckpoints(CheckpointStore(tmp_path), minutes=60, batches=30, progress=progress)
+    callback = SaveCheckpoints(Run(tmp_path), minutes=60, batches=30, progress=progress)
     callback.set_model(model)
     with callback.stop_on_signals():
         callback.on_train_begin()
@@ -72,7 +125,7 @@ def test_a_request_to_stop_in_the_last_batches_is_met_at_the_end_of_the_epoch(tm
         with pytest.raises(TrainingInterrupted, match=r"Stopped by SIGTERM; saved checkpoint-000000"):
             callback.on_epoch_end(0, {"perplexity": 1.0})
     again = Progress()
-    assert SaveCheckpoints(CheckpointStore(tmp_path), minutes=60, batches=30, progress=again).restore(model)
+    assert SaveCheckpoints(Run(tmp_path), minutes=60, batches=30, progress=again).restore(model)
     assert (again.epoch, again.batch, again.history) == (1, 0, [{"perplexity": 1.0}])
 
 

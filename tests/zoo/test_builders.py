@@ -267,8 +267,7 @@ def test_every_builder_has_expected_hyper_parameters():
 
 def test_the_augmented_loss_has_the_published_temperature():
     assert summary(kt.losses.AugmentedLoss().get_config()) == {
-        "reduction": "sum_over_batch_size",
-        "scale": "sum_over_steps",
+        "reduction": "sum_over_steps",
         "gamma": 0.65,
         "tau": 20.0,
         "cross_entropy_weight": 1.0,

@@ -53,7 +53,7 @@ def test_measured_metrics_are_those_of_the_results(name):
         ("[model]\nname = 'a'\n[optimisation]\nbatch_tokens = 9", r"optimisation.batch_tokens: Extra inputs"),
         ("[model]\nname = 'a'\n[loss]\nname = 'b'", r"loss.name: Input should be 'cross_entropy', 'augmented' or"),
         ("task = 'cooking'", r"task must be one of \['language_model', .*Received: 'cooking'"),
-        ("", "model: Field required"),
+        ("", "my.toml: model is missing"),
         ("[model", "my.toml is not TOML"),
     ],
 )
@@ -105,3 +105,15 @@ def test_settings_are_changed_by_their_keys():
     assert changed.loss.arguments == {"tau": 3.0}
     with pytest.raises(ValueError, match=r"data.size: Extra inputs are not permitted. Received: 3"):
         changed_recipe(recipe, {"data.size": 3})
+
+
+def test_recording_keeps_earlier_results(folder):
+    recipe = recipes.load_recipe("ptb_small_tied")
+    measured = {"parameters": 7, "epochs": 2, "wall_time_seconds": 1.5, "device": "a", "versions": {}, "command": "c"}
+    for seed in (1, 1, 2, 3):
+        recipes.record_measured("ptb_small_tied", recipe, {**measured, "seed": seed, "commit": "5e1f"})
+    results = folder / "results"
+    files = [results / "superseded" / "ptb_small_tied_1.json", results / "superseded" / "ptb_small_tied_2.json"]
+    assert sorted((results / "superseded").iterdir()) == files
+    assert [json.loads(path.read_text())["seed"] for path in [*files, results / "ptb_small_tied.json"]] == [1, 2, 3]
+    assert recipes.load_recipe(folder / "ptb_small_tied.toml").measured.commit == "5e1f"

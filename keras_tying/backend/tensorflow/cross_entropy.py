@@ -84,13 +84,17 @@ def _logits(states, embeddings, bias, output):
 
 
 def _losses(logits, probabilities, targets, output):
-    """Objective with label smoothing, and negative log-likelihood, `[N]`."""
+    """Objective with label smoothing, and negative log-likelihood, `[N]`.
+
+    A target outside the vocabulary is an error of `tf.gather` on a CPU. On a GPU, which does not check, it gives NaN.
+    """
     probability = tf.gather(probabilities, targets, batch_dims=1)
     nll = tf.cond(
         tf.reduce_all(probability > SMALLEST_PROBABILITY),
         lambda: -tf.math.log(probability),
         lambda: log_normalizer(logits, probabilities) - tf.gather(logits, targets, batch_dims=1),
     )
+    nll = tf.where((targets >= 0) & (targets < tf.shape(logits)[1]), nll, float("nan"))
     if not output.label_smoothing:
         return nll, nll
     uniform = nll + tf.gather(logits, targets, batch_dims=1) - tf.reduce_mean(logits, -1)

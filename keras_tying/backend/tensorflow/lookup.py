@@ -1,4 +1,4 @@
-"""TensorFlow: `tf.gather` with a dense gradient."""
+"""TensorFlow: `tf.gather` with a dense gradient, and updates of rows."""
 
 import math
 
@@ -38,3 +38,12 @@ def _dense_gradient_lookup(matrix, ids):
         return tf.gather(matrix, ids), gradient
 
     return of_matrix(matrix)
+
+
+def add_to_rows(variable, ids, values):
+    """Adds `values` `[N, H]` to the rows of `variable` `[V, H]` at `ids` `[N]`, in which ids can be repeated.
+
+    On a processor the rows are added in the order of `ids`. `scatter_add` adds them in an order that depends on the
+    threads, so that repeated ids make the sum of each run another one, and it is not faster.
+    """
+    tf.raw_ops.ResourceScatterNdAdd(ref=variable.handle, indices=tf.expand_dims(ids, 1), updates=values)

@@ -2,6 +2,8 @@
 
 import tensorflow as tf
 
+from keras_tying.backend.tensorflow.lookup import add_to_rows
+
 
 def squared_norm(gradient):
     """Sum of the squares of all elements, float32."""
@@ -23,7 +25,7 @@ def descend(variable, gradient, rate):
     variable = variable if isinstance(variable, tf.Variable) else variable.value
     rate = tf.cast(rate, variable.dtype)
     if isinstance(gradient, tf.IndexedSlices):
-        variable.scatter_sub(tf.IndexedSlices(tf.cast(gradient.values, variable.dtype) * rate, gradient.indices))
+        add_to_rows(variable, gradient.indices, tf.cast(gradient.values, variable.dtype) * -rate)
     else:
         tf.raw_ops.ResourceApplyGradientDescent(
             var=variable.handle, alpha=rate, delta=tf.cast(gradient, variable.dtype)

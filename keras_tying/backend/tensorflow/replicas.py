@@ -8,6 +8,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from keras_tying.backend import replicas as portable
+
 REPLICA_STRIDE = 2**16
 """Difference between the seeds of two consecutive replicas."""
 
@@ -70,13 +72,7 @@ def sum_over_replicas(values):
 
 
 def part_of(model, batch_size):
-    replicas = replicas_of(model)
-    if batch_size % replicas:
-        raise ValueError(
-            f"The rows of a batch are divided evenly among {replicas} replicas. "
-            f"Received: a batch of {batch_size} rows. Use a multiple of {replicas}."
-        )
-    return batch_size // replicas
+    return portable.rows_per_replica(batch_size, replicas_of(model))
 
 
 def rows_of_all(model, variable):

@@ -11,17 +11,20 @@ A word that occurs several times in a batch receives the sum.
 import keras
 import tensorflow as tf
 
+from keras_tying.backend.tensorflow.lookup import add_to_rows
 from keras_tying.backend.tensorflow.replicated import ReplicatedModel
 
 
 def can_update_rows(model: keras.Model) -> bool:
-    """Whether the compiled optimizer only subtracts the gradient times the learning rate."""
+    """Whether the compiled optimizer only subtracts the gradient times the learning rate from float32 variables."""
     optimizer = model.optimizer
+    matrices = model.embedding.embeddings, model.context_embedding.embeddings  # tensors with LoRA
     return (
         type(optimizer) is keras.optimizers.SGD
         and optimizer.momentum == 0
         and not any((optimizer.weight_decay, optimizer.clipnorm, optimizer.clipvalue, optimizer.global_clipnorm))
         and not any((optimizer.use_ema, optimizer.gradient_accumulation_steps, optimizer.loss_scale_factor))
+        and all(isinstance(matrix, keras.Variable) and matrix.trainable for matrix in matrices)
         and model.compute_dtype == "float32"
         and model.distribute_strategy.num_replicas_in_sync == 1
     )
@@ -54,5 +57,4 @@ def train_step(model, data):
 
 
 def _add_to_rows(matrix, ids, values):
-    width = values.shape[-1]
-    matrix.scatter_add(tf.IndexedSlices(tf.reshape(values, [-1, width]), tf.reshape(ids, [-1])))
+    add_to_rows(matrix, tf.reshape(ids, [-1]), tf.reshape(values, [-1, values.shape[-1]]))

@@ -1,9 +1,10 @@
 """The folder of a prepared text and its description."""
 
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Literal
 
-from keras_tying.files import write_atomically
+from keras_tying.files import locked, write_atomically
 from keras_tying.tables import Table, dump_table, load_table
 
 DESCRIPTION = "prepared.toml"
@@ -18,6 +19,8 @@ class Preparation(Table):
     sha256: str
     """SHA-256 of the vocabulary or of the subwords."""
     tokenization: str | None = None
+    languages: list[str] | None = None
+    """Source and target language of pairs; `None` if they are not known."""
     maximum_length: int | None = None
     """Pairs with more subwords on either side are left out."""
     size: int | None = None
@@ -47,6 +50,13 @@ def describe(folder: Path, preparation: Preparation) -> None:
     check_folder(folder)
     folder.mkdir(parents=True, exist_ok=True)
     write_atomically(path, dump_table(preparation).encode())
+
+
+def lock(folder: Path) -> AbstractContextManager[None]:
+    """Keeps other processes from writing to the folder of a text. Raises BlockingIOError if another one is."""
+    return locked(
+        folder / DESCRIPTION, f"{folder} is being prepared by another process. Wait until it ends, or stop it."
+    )
 
 
 def check_folder(folder: Path) -> None:

@@ -7,10 +7,16 @@ from pathlib import Path
 
 from keras_tying.data.prepared.shards import Shard, Shards
 from keras_tying.files import write_atomically
+from keras_tying.tables import validate_table
 
 INDEX = "index.jsonl"
 COMPLETE = '{"whole": true}'
 """Last line of a complete index."""
+
+
+def write_incomplete(index: Path, shards: Iterable[Shard]) -> None:
+    """Writes the index of the first shards of a split, to which others will be appended."""
+    write_atomically(index, "".join(f"{shard.model_dump_json()}\n" for shard in shards).encode())
 
 
 def append(index: Path, shard: Shard) -> None:
@@ -28,20 +34,18 @@ def write_complete(index: Path, shards: Iterable[Shard]) -> None:
 
 
 def read_index(index: Path) -> tuple[list[Shard], bool]:
-    """The shards of an index, and whether it is complete. A truncated last line is removed from the file.
+    """The shards of an index, and whether it is complete. A truncated last line is left out.
 
     Raises:
         ValueError: If the file is not an index.
     """
     if not index.exists():
         return [], False
-    text = index.read_text(encoding="utf-8")
-    lines = text.splitlines(keepends=True)
-    if lines and not lines[-1].endswith("\n"):
-        os.truncate(index, len(text.encode()) - len(lines.pop().encode()))
     try:
+        lines = [line for line in index.read_text(encoding="utf-8").splitlines(keepends=True) if line.endswith("\n")]
         complete = bool(lines) and json.loads(lines[-1]) == json.loads(COMPLETE)
-        return [Shard.model_validate_json(line) for line in lines[: len(lines) - complete]], complete
+        values = map(json.loads, lines[: len(lines) - complete])
+        return [validate_table(Shard, each, f"line {number}") for number, each in enumerate(values, start=1)], complete
     except ValueError as error:
         raise ValueError(f"{index} is not an index of shards: {error}") from None
 

@@ -4,8 +4,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from keras_tying.data.parallel import ParallelCorpus
-from keras_tying.data.prepared.folder import Preparation, check_folder, describe, description_of
-from keras_tying.data.prepared.index import open_split
+from keras_tying.data.prepared.folder import Preparation, check_folder, describe, description_of, lock
+from keras_tying.data.prepared.index import INDEX, open_split
 from keras_tying.data.prepared.writing import CHARACTERS_OF_A_SHARD, write_split
 from keras_tying.data.sentence_pairs import PairEncoder, SentencePairs
 from keras_tying.data.subwords import Subwords, sentences_of
@@ -24,6 +24,7 @@ class PreparedPairs:
     Attributes:
         name: Name of the corpus in reported results.
         subwords: Subwords of the text.
+        languages: Source and target language, or `None` if they are not known.
 
     Raises:
         FileNotFoundError: If the folder has no prepared text.
@@ -34,10 +35,15 @@ class PreparedPairs:
         self.folder = Path(folder)
         preparation = description_of(self.folder, "pairs")
         self.name = preparation.corpus
+        self.languages = preparation.languages
         path = self.folder / SUBWORDS
         self.subwords = Subwords.load(path)
         what = "sentencepiece model the text was prepared with"
         check_fingerprint(path, what, preparation.sha256, self.subwords.sha256)
+
+    def index(self, split: str) -> Path:
+        """The file that lists the shards of a split with their SHA-256."""
+        return self.folder / split / INDEX
 
     def pairs(self, split: str, subwords: Subwords) -> SentencePairs:
         """The pairs of a split.
@@ -79,7 +85,7 @@ def prepare_pairs(
     Raises:
         ValueError: If the folder has text with other subwords or content.
         FileExistsError: If the folder has other files.
-        OSError: If a file cannot be written. Complete shards are kept.
+        OSError: If a file cannot be written, or another process prepares the text. Complete shards are kept.
     """
     folder = Path(folder)
     check_folder(folder)
@@ -92,16 +98,24 @@ def prepare_pairs(
         )
     describe(
         folder,
-        Preparation(kind="pairs", corpus=corpus.name, sha256=subwords.sha256, maximum_length=maximum_length, size=size),
+        Preparation(
+            kind="pairs",
+            corpus=corpus.name,
+            sha256=subwords.sha256,
+            languages=corpus.languages and list(corpus.languages),
+            maximum_length=maximum_length,
+            size=size,
+        ),
     )
-    subwords.save(folder / SUBWORDS)
-    encode = PairEncoder(subwords, subwords, maximum_length)
-    write_split(
-        folder / "train",
-        corpus.pairs("train"),
-        encode,
-        processes,
-        lambda totals: report("train", totals["pairs"]),
-        characters,
-    )
+    with lock(folder):
+        subwords.save(folder / SUBWORDS)
+        encode = PairEncoder(subwords, subwords, maximum_length)
+        write_split(
+            folder / "train",
+            corpus.pairs("train"),
+            encode,
+            processes,
+            lambda totals: report("train", totals["pairs"]),
+            characters,
+        )
     return PreparedPairs(folder)

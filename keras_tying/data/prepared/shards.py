@@ -1,13 +1,15 @@
 """Shards: files of numbered records with checksums."""
 
-import hashlib
 import os
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from pydantic import Field
+
 from keras_tying.extras import require
+from keras_tying.files import replacing, sha256_of
 from keras_tying.tables import Table
 
 OPEN_FILES = 64
@@ -16,7 +18,7 @@ OPEN_FILES = 64
 class Shard(Table):
     """A file of records, as listed in an index."""
 
-    file: str
+    file: str = Field(pattern=r"\A\d{5,}\.array_record\z")
     sha256: str
     records: int
     origin: str
@@ -38,21 +40,19 @@ def write_shard(path: Path, records: Iterable[bytes], origin: str, totals: dict[
     Raises:
         OSError: If the file cannot be written, for example because the disk is full.
     """
-    temporary, number = path.with_name(f".{path.name}.{os.getpid()}"), 0
+    number = 0
     try:
-        writer = array_record().ArrayRecordWriter(str(temporary), f"group_size:{group}")
-        for record in records:
-            writer.write(record)
-            number += 1
-        writer.close()
-        with temporary.open("rb") as file:
-            os.fsync(file.fileno())
-            sha256 = hashlib.file_digest(file, "sha256").hexdigest()
-        os.replace(temporary, path)
+        with replacing(path) as new:
+            writer = array_record().ArrayRecordWriter(str(new), f"group_size:{group}")
+            for record in records:
+                writer.write(record)
+                number += 1
+            writer.close()
+            with new.open("rb") as file:
+                os.fsync(file.fileno())
+            sha256 = sha256_of(new)
     except RuntimeError as error:
         raise OSError(f"{path} cannot be written: {error}") from None
-    finally:
-        temporary.unlink(missing_ok=True)
     return Shard(file=path.name, sha256=sha256, records=number, origin=origin, totals=totals)
 
 
@@ -98,7 +98,7 @@ class Shards:
 
     def damaged(self) -> list[Path]:
         """Files whose SHA-256 differs from the index. All files are read."""
-        return [path for path, shard in self._paths() if _sha256(path) != shard.sha256]
+        return [path for path, shard in self._paths() if sha256_of(path) != shard.sha256]
 
     def _paths(self):
         return ((self.folder / shard.file, shard) for shard in self.shards)
@@ -118,8 +118,3 @@ class Shards:
 def array_record() -> Any:
     """The module `array_record`."""
     return require("array_record.python.array_record_module", "translation")
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

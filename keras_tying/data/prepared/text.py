@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 
 from keras_tying.data.corpora import Corpus
-from keras_tying.data.prepared.folder import Preparation, check_folder, describe, description_of
-from keras_tying.data.prepared.index import open_split
+from keras_tying.data.prepared.folder import Preparation, check_folder, describe, description_of, lock
+from keras_tying.data.prepared.index import INDEX, open_split
 from keras_tying.data.prepared.shards import Shards
 from keras_tying.data.prepared.writing import CHARACTERS_OF_A_SHARD, Encoded, in_order, open_pool, pieces, write_split
-from keras_tying.data.text import tokens
+from keras_tying.data.text import tokens, warn_of_tokenization
 from keras_tying.data.vocabulary import Vocabulary
 from keras_tying.files import check_fingerprint
 
@@ -97,6 +97,10 @@ class PreparedCorpus:
         """The vocabulary the text was prepared with; `size` and `minimum_count` are ignored."""
         return self._vocabulary
 
+    def index(self, split: str) -> Path:
+        """The file that lists the shards of a split with their SHA-256."""
+        return self.folder / split / INDEX
+
     def ids(self, split: str, vocabulary: Vocabulary) -> PreparedText:
         """The word ids of a split.
 
@@ -141,7 +145,7 @@ def prepare_text(
     Raises:
         ValueError: If the folder has text with another vocabulary, tokenization or content.
         FileExistsError: If the folder has other files.
-        OSError: If a file cannot be written. Complete shards are kept.
+        OSError: If a file cannot be written, or another process prepares the text. Complete shards are kept.
 
     Example:
 
@@ -159,6 +163,7 @@ def prepare_text(
         if stored.exists():
             vocabulary = Vocabulary.load(stored)
         else:
+            warn_of_tokenization(corpus.lines("train"), corpus.tokenization)
             counts = count_tokens(
                 corpus.lines("train"), corpus.tokenization, processes, lambda tokens: report("counting", tokens)
             )
@@ -174,14 +179,15 @@ def prepare_text(
             minimum_count=minimum_count,
         ),
     )
-    vocabulary.save(folder / VOCABULARY)
-    encode = TextEncoder(vocabulary, corpus.tokenization)
-    for split in corpus.splits:
+    with lock(folder):
+        vocabulary.save(folder / VOCABULARY)
+        encode = TextEncoder(vocabulary, corpus.tokenization)
+        for split in corpus.splits:
 
-        def report_shard(totals: dict[str, int], split: str = split) -> None:
-            report(split, totals["tokens"])
+            def report_shard(totals: dict[str, int], split: str = split) -> None:
+                report(split, totals["tokens"])
 
-        write_split(folder / split, corpus.lines(split), encode, processes, report_shard, characters)
+            write_split(folder / split, corpus.lines(split), encode, processes, report_shard, characters)
     return PreparedCorpus(folder)
 
 

@@ -1,7 +1,7 @@
 """Writing shards of a text with several processes, and resuming."""
 
 import hashlib
-import signal
+import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
@@ -10,7 +10,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from keras_tying.data.prepared.index import INDEX, append, read_index, write_complete
+from keras_tying.data.prepared.index import INDEX, append, read_index, write_complete, write_incomplete
 from keras_tying.data.prepared.shards import Shard, write_shard
 
 T = TypeVar("T")
@@ -72,6 +72,8 @@ def write_split(
     folder.mkdir(exist_ok=True)
     index = folder / INDEX
     existing, complete = read_index(index)
+    if os.path.lexists(index) and not complete:
+        write_incomplete(index, existing)  # without a truncated line, and no link to another file
 
     def submit(pool: Executor, number: int, piece: list) -> Future[Shard]:
         if number < len(existing):
@@ -117,13 +119,9 @@ def open_pool(processes: int, initializer: Callable | None = None, *arguments: A
         raise ValueError(f"`processes` must be at least 1. Received: {processes}")
     if processes == 1:
         return ThreadPoolExecutor(1, initializer=initializer, initargs=arguments)
-    return ProcessPoolExecutor(processes, get_context("spawn"), _initialize, (initializer, arguments))
+    from keras_tying_cli import start_worker  # which a new process imports first, so it does not import Keras
 
-
-def _initialize(initializer: Callable | None, arguments: tuple) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the main process handles Ctrl-C
-    if initializer is not None:
-        initializer(*arguments)
+    return ProcessPoolExecutor(processes, get_context("spawn"), start_worker, (initializer, arguments))
 
 
 def in_order(submit: Callable[[T], Future[R]], tasks: Iterable[T], ahead: int) -> Iterator[R]:

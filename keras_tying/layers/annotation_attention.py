@@ -3,12 +3,14 @@
 import keras
 from keras import ops
 
+from keras_tying.checks import check_integer
+
 EXCLUDED = -1e4
 """Score of masked annotations: lower than any other score, and finite in float16."""
 
 
 @keras.saving.register_keras_serializable("keras_tying")
-class AdditiveAttention(keras.layers.Layer):
+class AnnotationAttention(keras.layers.Layer):
     """Weighted mean of annotations. A small network computes the weights from a query and each annotation.
 
     With query `s` and annotations `h_j`, `j` the source position::
@@ -36,7 +38,7 @@ class AdditiveAttention(keras.layers.Layer):
     Example:
 
     >>> import numpy as np, keras_tying as kt
-    >>> attention = kt.layers.AdditiveAttention(16)
+    >>> attention = kt.layers.AnnotationAttention(16)
     >>> context, weights = attention(np.ones((2, 4), "float32"), np.ones((2, 5, 6), "float32"))
     >>> tuple(context.shape), tuple(weights.shape)
     ((2, 6), (2, 5))
@@ -48,8 +50,7 @@ class AdditiveAttention(keras.layers.Layer):
 
     def __init__(self, units, **kwargs):
         super().__init__(**kwargs)
-        if units < 1:
-            raise ValueError(f"`units` must be at least 1. Received: units={units}")
+        check_integer("units", units)
         self.units = units
         self.supports_masking = True
 
@@ -87,7 +88,7 @@ def attention_weights(query, keys, mask, query_kernel, score_vector):
 
     Args:
         query: One or `N` queries per sentence.
-        keys: Output of `AdditiveAttention.keys`, `[B, S, A]`.
+        keys: Output of `AnnotationAttention.keys`, `[B, S, A]`.
         mask: Booleans `[B, S]`, or `None`. Annotations that are `False` get no weight.
         query_kernel: `[Q, A]`.
         score_vector: `[A, 1]`.

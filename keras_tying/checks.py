@@ -1,0 +1,39 @@
+"""Checks of numbers that users give. An error says what was expected and what was received."""
+
+import math
+from numbers import Integral, Real
+from typing import Any
+
+
+def check_integer(name: str, value: Any, least: int = 1) -> None:
+    """Raises ValueError unless `value` is an integer of at least `least`."""
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        raise ValueError(f"`{name}` must be an integer. Received: {name}={value!r}")
+    if value < least:
+        raise ValueError(f"`{name}` must be at least {least}. Received: {name}={value}")
+
+
+def check_number(name: str, value: Any, least: float = -math.inf, above: float = -math.inf) -> None:
+    """Raises ValueError unless `value` is a finite number of at least `least` that is greater than `above`."""
+    if not (_is_number(value) and math.isfinite(value)):
+        raise ValueError(f"`{name}` must be a finite number. Received: {name}={value!r}")
+    if value < least:
+        raise ValueError(f"`{name}` must be at least {least:g}. Received: {name}={value}")
+    if value <= above:
+        raise ValueError(f"`{name}` must be above {above:g}. Received: {name}={value}")
+
+
+def check_rate(name: str, value: Any) -> None:
+    """Raises ValueError unless `value` is a number in [0, 1)."""
+    if not (_is_number(value) and 0 <= value < 1):
+        raise ValueError(f"`{name}` must be in [0, 1). Received: {name}={value!r}")
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool)
+
+
+def check_steps(name: str, sequences: Any) -> None:
+    """Raises ValueError if `sequences` `[B, T, ...]` have no steps."""
+    if sequences.shape[1] == 0:
+        raise ValueError(f"`{name}` must have at least one step. Received: shape={tuple(sequences.shape)}")

@@ -1,0 +1,104 @@
+"""Existing runs and the arguments they are continued with: what may change, and what is refused."""
+
+import re
+from collections.abc import Sequence
+from contextlib import ExitStack
+from typing import Any
+
+from keras_tying.files import write_atomically
+from keras_tying.tables import dump_table, validate_table
+from keras_tying.training.checkpoints import CheckpointStore
+from keras_tying.training.progress import Progress, read_progress
+from keras_tying.training.runs import Run, RunSettings
+from keras_tying.zoo.recipes import check_recordable
+
+RECIPE_TABLES = ("model", "data", "loss", "optimisation")
+"""The tables of a recipe that decide a run."""
+
+
+def check_same_settings(run: Run, received: RunSettings) -> None:
+    """Checks that a run was made with the settings that a command asks for.
+
+    Raises:
+        ValueError: If it was made with others, which the message names.
+    """
+    made, asked = (_deciding(settings) for settings in (run.settings(), received))
+    if differences := _differences(made, asked):
+        shown = "; ".join(f"{name} is {old!r}, received {new!r}" for name, old, new in differences)
+        raise ValueError(
+            f"{run.folder} was made with other settings: {shown}. Give it those it has, continue it with --resume, or "
+            "choose another --run."
+        )
+
+
+def _deciding(settings: RunSettings) -> dict[str, Any]:
+    """The settings that decide a run and that a command gives."""
+    names = ("seed", "precision", "data_dir", "files", "prepared", "subwords", "initial_vectors")
+    recipe = {table: getattr(settings.recipe, table).model_dump() for table in RECIPE_TABLES}
+    return {**settings.model_dump(include=set(names)), **recipe}
+
+
+def _differences(made: Any, asked: Any, name: str = "") -> list[tuple[str, Any, Any]]:
+    """Names of the settings that differ, with both values."""
+    if isinstance(made, dict) and isinstance(asked, dict):
+        return [
+            difference
+            for key in dict.fromkeys([*made, *asked])
+            for difference in _differences(made.get(key), asked.get(key), f"{name}.{key}" if name else key)
+        ]
+    return [] if made == asked else [(name, made, asked)]
+
+
+def change_epochs(runs: Sequence[Run], epochs: int, record: bool) -> None:
+    """Makes runs train for another number of epochs. All are checked before any is changed.
+
+    Args:
+        runs: The runs.
+        epochs: The new number.
+        record: Whether their results will be written into the zoo.
+
+    Raises:
+        ValueError: If a run has trained more epochs, has stopped for good, or its learning rate depends on the number;
+            with `record`, if its results would not be those of its recipe.
+        BlockingIOError: If another process trains one of the runs.
+    """
+    with ExitStack() as locks:
+        for run in runs:
+            locks.enter_context(run.locked())
+        changed = [(run, _with_epochs(run, epochs)) for run in runs]
+        if record:
+            for _, settings in changed:
+                check_recordable(settings.recipe_name, settings.recipe)
+        for run, settings in changed:
+            write_atomically(run.config, dump_table(settings).encode())
+
+
+def _with_epochs(run: Run, epochs: int) -> RunSettings:
+    settings = run.settings()
+    optimisation = settings.recipe.optimisation
+    if epochs == optimisation.epochs:
+        return settings
+    newest = CheckpointStore(run.checkpoints).newest() if run.checkpoints.is_dir() else None
+    progress = read_progress(newest.progress, str(run.checkpoints)) if newest else Progress()
+    if optimisation.final_learning_rate is not None:
+        raise ValueError(
+            f"The learning rate of {run.folder} falls over all of its {optimisation.epochs} epochs to "
+            f"final_learning_rate, so their number cannot change. Received: --epochs {epochs}. Start a new run."
+        )
+    if epochs < progress.epoch or (epochs == progress.epoch and progress.batch):
+        raise ValueError(f"{run.folder} has trained {progress.epoch} epochs already. Received: --epochs {epochs}")
+    if progress.finished(epochs + 1, optimisation.patience):
+        raise ValueError(
+            f"{run.folder} has stopped after {progress.epoch} epochs, {optimisation.patience} of them without a better "
+            f"validation perplexity (optimisation.patience). Received: --epochs {epochs}. Start a new run."
+        )
+    values = settings.model_dump(exclude_none=True)
+    values["recipe"]["optimisation"]["epochs"] = epochs
+    values["command"] = _command_with_epochs(settings.command, epochs)
+    return validate_table(RunSettings, values, str(run.config))
+
+
+def _command_with_epochs(command: str, epochs: int) -> str:
+    """The command that makes a run of so many epochs at once."""
+    changed, count = re.subn(r"(--epochs |optimisation\.epochs=)\S+", rf"\g<1>{epochs}", command)
+    return changed if count else re.sub(r"--seed \d+", rf"\g<0> --epochs {epochs}", command)

@@ -1,0 +1,35 @@
+"""`keras-tying cluster`: runs a command as several workers on this machine."""
+
+import argparse
+import sys
+
+from keras_tying.commands.options import Command, Option, real, whole
+from keras_tying.distribution.local_cluster import run_cluster
+
+DESCRIPTION = """Runs a command as several workers on this machine, which are restarted together when one is lost.
+
+{command} --workers 2 -- train/lm.py --run runs/two --restartable
+
+Every worker runs the command with a `TF_CONFIG` of its own. When one fails, the others are stopped and, if the run can
+be resumed, all are started again, as a scheduler does.
+"""
+
+
+def work(arguments: argparse.Namespace) -> int:
+    command = [sys.executable, *arguments.command]
+    return run_cluster(command, arguments.workers, arguments.restarts, arguments.grace_seconds)
+
+
+COMMAND = Command(
+    "run a command as several workers on this machine",
+    DESCRIPTION,
+    (
+        Option("workers", "number of workers", default=2, settings={"type": whole(1)}),
+        Option(
+            "restarts", "maximum number of restarts after the loss of a worker", default=0, settings={"type": whole(0)}
+        ),
+        Option("grace-seconds", "time for a worker to stop", default=20.0, settings={"type": real(0)}),
+        Option("command", "a script and its arguments, after --", positional=True, settings={"nargs": "+"}),
+    ),
+    work,
+)

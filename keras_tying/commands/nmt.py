@@ -1,0 +1,99 @@
+"""`keras-tying nmt`: trains translators, and translates."""
+
+import argparse
+
+from keras_tying.commands.options import DEFAULT_MODE, Option, file_option, whole
+from keras_tying.commands.training import FLAG, check_not_set, data_dir_option, training_command
+
+DESCRIPTION = """Trains a translator, resumes a run, evaluates one, or translates.
+
+{command}                                                          phrases from CLDR, minutes
+{command} --recipe multi30k_en_de_three_way --data-dir DIR         Multi30k
+{command} --source A.en --target A.de --valid V.en V.de --test T.en T.de    your own UTF-8 text
+{command} --prepared DIR --valid V.en V.de --test T.en T.de        text of any size, see train/prepare.py
+{command} --resume runs/NAME                                       after Ctrl-C
+{command} --evaluate runs/NAME                                     BLEU and chrF by sacrebleu, perplexity
+{command} --translate runs/NAME < in > out                         one sentence per line
+{command} --translate runs/NAME --attention plot.png < in          also plots the attention of the first sentence
+{command} --overlap [--recipe NAME --data-dir DIR]                 subwords that the languages share
+
+Text has one sentence per line and may be gzipped; --source and --target take several files.
+"""
+
+NEW = (DEFAULT_MODE, "overlap")
+PAIR = ("SOURCE", "TARGET")
+
+
+def check(arguments: argparse.Namespace) -> None:
+    """Raises ValueError for a text of which a part is missing, and for changes of the recipe without effect."""
+    given = arguments.given
+    if "valid" in given and not {"source", "prepared"} & set(given):
+        raise ValueError(
+            "--valid and --test measure a text of your own. Received: them without --source and --target, or --prepared"
+        )
+    check_not_set(arguments, "prepared", "data.vocabulary_size", "data.maximum_length")
+    check_not_set(arguments, "subwords", "data.vocabulary_size")
+    if arguments.mode == "overlap" and len(arguments.recipe) > 1:
+        raise ValueError(f"--overlap takes one recipe. Received: --recipe {' '.join(arguments.recipe)}")
+    if arguments.mode == "overlap" and (others := [each for each in arguments.set if not each.startswith("data.")]):
+        raise ValueError(f"--overlap takes only values of [data]. Received: --set {' '.join(others)}")
+
+
+COMMAND = training_command(
+    "TranslationTask",
+    "train a translator, or translate",
+    DESCRIPTION,
+    ("embedded_en_de",),
+    (
+        Option("corpus", "name of a parallel corpus, instead of the recipe's", NEW, excludes=("source", "prepared")),
+        file_option(
+            "source",
+            "training text to translate from",
+            "+",
+            modes=NEW,
+            needs=("target", "valid", "test"),
+            excludes=("prepared", "data-dir"),
+        ),
+        file_option("target", "translations of the training text", "+", modes=NEW, needs=("source",)),
+        *(
+            file_option(
+                split,
+                f"{what} text and its translations",
+                2,
+                PAIR,
+                modes=NEW,
+                needs=(other,),
+                excludes=("corpus", "data-dir"),
+            )
+            for split, what, other in (("valid", "validation", "test"), ("test", "test", "valid"))
+        ),
+        file_option(
+            "prepared", "training pairs, made by train/prepare.py", metavar="DIR", modes=NEW, excludes=("subwords",)
+        ),
+        data_dir_option(NEW),
+        file_option("subwords", "a sentencepiece model, instead of a new one", metavar="MODEL", modes=NEW),
+        Option(
+            "tying",
+            "which embeddings share one matrix, instead of the recipe's",
+            settings={"choices": ("none", "decoder", "three_way")},
+        ),
+        Option(
+            "beam",
+            "with --evaluate and --translate: beam size; 1 is greedy",
+            ("evaluate", "translate"),
+            5,
+            settings={"type": whole(1)},
+        ),
+        file_option(
+            "attention",
+            "with --translate: plot the attention of the first sentence",
+            metavar="PNG",
+            modes=("translate",),
+        ),
+    ),
+    (
+        file_option("translate", "translate the lines of standard input", metavar="RUN"),
+        Option("overlap", "print how many subwords the languages share", default=False, settings=FLAG),
+    ),
+    check,
+)

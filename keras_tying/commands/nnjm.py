@@ -1,0 +1,65 @@
+"""`keras-tying nnjm`: trains joint language models."""
+
+import argparse
+
+from keras_tying.commands.options import DEFAULT_MODE, Option, file_option
+from keras_tying.commands.training import FLAG, training_command
+from keras_tying.data.text import TOKENIZATIONS
+
+DESCRIPTION = """Trains NNLM, NNJM and NNJM-Global on aligned text, resumes runs, or evaluates them.
+
+{command} --train F E [LINKS] --valid F E [LINKS] --test F E [LINKS]     all three
+{command} --recipe nnjm --tied --set model.window=11 ...                 one of them, tied
+{command} --resume runs
+{command} --evaluate runs/nnjm
+
+F and E are source and target text, one sentence per line, gzipped or not. LINKS holds `i-j` pairs of tokens, one line
+per sentence; such text is tokenized already, with spaces between the tokens. Text without LINKS is split into words
+and aligned by eflomal (pip install keras-tying[align]).
+"""
+
+
+def check(arguments: argparse.Namespace) -> None:
+    """Raises ValueError if a new run lacks a text."""
+    if arguments.mode != DEFAULT_MODE:
+        return
+    for split in ("train", "valid", "test"):
+        paths = getattr(arguments, split) or []
+        if len(paths) not in (2, 3):
+            raise ValueError(
+                f"--{split} needs two or three files: source text, target text and, if there are any, the links "
+                f"between them. Received: {len(paths)}. See --help."
+            )
+    if len({len(getattr(arguments, split)) for split in ("train", "valid", "test")}) > 1:
+        raise ValueError("Either all of --train, --valid and --test name links, or none: then the text is aligned.")
+
+
+COMMAND = training_command(
+    "JointLanguageModelTask",
+    "train joint language models",
+    DESCRIPTION,
+    ("nnlm", "nnjm", "nnjm_global"),
+    (
+        *(
+            file_option(split, f"{what} text: source, target and links", "+")
+            for split, what in (("train", "training"), ("valid", "validation"), ("test", "test"))
+        ),
+        Option(
+            "tokenization",
+            "how lines are split into tokens (default: at spaces with links, else into words)",
+            settings={"choices": TOKENIZATIONS},
+        ),
+        Option("tied", "tie the output to the target input embedding", default=False, settings=FLAG),
+        file_option(
+            "bootstrap",
+            "start from the word vectors of a trained run",
+            metavar="RUN",
+            excludes=("source-vectors", "target-vectors"),
+        ),
+        *(
+            file_option(f"{side}-vectors", f"start from the vectors of {side} words in a word2vec file")
+            for side in ("source", "target")
+        ),
+    ),
+    check=check,
+)

@@ -1,0 +1,75 @@
+"""Base class of models that are composed of layers."""
+
+from typing import Any
+
+import keras
+
+from keras_tying.backend.keras_internals import leaf_layers
+from keras_tying.models.replicated import ReplicatedModel
+from keras_tying.models.serialization import from_layer_configs
+
+
+class ComposedModel(ReplicatedModel):
+    """A model that is composed of layers and built when it is made, so that it can be exported and quantized at once.
+
+    A subclass has the attribute `input_signature`. Its constructor takes the items of its `get_config`, in which layers
+    are given by `layer_configs`.
+
+    Attributes:
+        input_signature: A `keras.InputSpec` for each input of `call`, in their structure. The batch size is any.
+    """
+
+    input_signature: Any
+
+    def export(self, filepath, format="tf_saved_model", verbose=None, input_signature=None, **kwargs):
+        """Writes the model for inference from word ids to scores; arguments are those of `keras.Model.export`.
+
+        Args:
+            filepath: Path to write.
+            format: A format of Keras. Defaults to `"tf_saved_model"`.
+            verbose: Whether to print a message.
+            input_signature: Default: any batch size, and any length of sequences that have no fixed length.
+            **kwargs: Further arguments.
+        """
+        signature = [self.input_signature] if input_signature is None else input_signature
+        super().export(filepath, format, verbose, signature, **kwargs)
+
+    def quantize(self, mode=None, config=None, **kwargs):
+        """Quantizes embeddings and dense layers; arguments are those of `keras.Model.quantize`.
+
+        Args:
+            mode: `"int8"` or `"int4"`; optional with `config`.
+            config: Optional `keras.quantizers.QuantizationConfig` of one of these modes.
+            **kwargs: Further arguments, such as `filters`.
+
+        Raises:
+            ValueError: If the mode is another one.
+        """
+        chosen = config.mode if mode is None and config is not None else mode
+        if chosen not in ("int8", "int4"):
+            raise ValueError(f"`mode` must be 'int8' or 'int4'. Received: mode={mode!r}, config={config!r}")
+        super().quantize(mode, config=config, **kwargs)
+
+    def get_config(self):
+        quantized = [
+            [place, keras.saving.serialize_keras_object(layer.quantization_config)]
+            for place, layer in enumerate(leaf_layers(self))
+            if layer.quantization_mode is not None
+        ]
+        return {**super().get_config(), **({"quantized": quantized} if quantized else {})}
+
+    @classmethod
+    def from_config(cls, config, custom_objects=None):
+        config = from_layer_configs(config, custom_objects)
+        quantized = config.pop("quantized", [])
+        model = cls(**config)
+        layers = leaf_layers(model)
+        for place, quantization in quantized:
+            if layers[place].quantization_mode is None:  # a layer that the model makes itself
+                layers[place].quantize(config=quantization)
+        return model
+
+
+def policy_of(layer):
+    """The dtype policy of a layer before it was quantized, for a model that contains it."""
+    return layer.dtype_policy.get_config().get("source_name", layer.dtype_policy)

@@ -1,0 +1,53 @@
+"""How commands end: one line and a code for each way."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from keras_tying.commands.exit_codes import run_command
+
+REPOSITORY = Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "line"),
+    [
+        (ValueError("first\n  second"), 2, "error: first second"),
+        (FileNotFoundError(2, "No such file", "there"), 2, "error: [Errno 2] No such file: 'there'"),
+        (MemoryError("array"), 2, "error: there is not enough memory (array)."),
+        (KeyboardInterrupt(), 130, "Stopped."),
+    ],
+)
+def test_an_error_is_one_line_and_a_code(error, code, line, capsys):
+    def fail():
+        raise error
+
+    assert run_command(fail) == code
+    (printed,) = capsys.readouterr().err.strip().splitlines()
+    assert printed.startswith(line)
+
+
+def test_a_mistake_in_the_code_is_not_hidden():
+    with pytest.raises(AttributeError):
+        run_command(lambda: None.nothing)
+
+
+def test_a_reader_that_leaves_gets_no_traceback():
+    command = [sys.executable, "-m", "keras_tying", "--help"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=REPOSITORY)
+    process.stdout.close()
+    assert process.stderr.read() == b""
+    assert process.wait() == 141
+
+
+def test_ctrl_c_while_keras_is_imported_leaves_no_traceback(tmp_path):
+    (tmp_path / "keras.py").write_text("import os, signal, time; os.kill(os.getpid(), signal.SIGINT); time.sleep(9)")
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), str(REPOSITORY)])}
+    command = [sys.executable, "train/lm.py", "--evaluate", "none"]
+    process = subprocess.run(command, cwd=REPOSITORY, env=environment, capture_output=True, text=True)
+    assert process.returncode == 128 + signal.SIGINT
+    assert process.stderr.split() == ["Stopped."]

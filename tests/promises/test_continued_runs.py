@@ -1,0 +1,101 @@
+"""What the options of a continued run change, and what is refused by name."""
+
+import harness
+import pytest
+
+RECIPE = harness.tiny_recipe(epochs=1)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory, files):
+    return harness.train_lm(tmp_path_factory.mktemp("runs") / "run", RECIPE, files)
+
+
+@pytest.fixture
+def again(run, files):
+    """Gives the command that made the run again, with other options."""
+
+    def give(*options):
+        recipe = run.folder.with_suffix(".toml")
+        given = ["--recipe", recipe, *files, "--run", run.folder, "--restartable", *options]
+        return harness.command("train/lm.py", *given)
+
+    return give
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        (["--seed", 2], "seed is 1, received 2"),
+        (["--epochs", 3], "optimisation.epochs is 1, received 3"),
+        (["--precision", "mixed_bfloat16"], "precision is 'float32', received 'mixed_bfloat16'"),
+        (["--set", "model.num_layers=2"], "model.arguments.num_layers is 1, received 2"),
+        (["--tokenization", "plain"], "data.tokenization is"),
+    ],
+)
+def test_a_finished_run_is_not_restarted_with_other_settings(run, again, options, named):
+    before = run.results
+    finished = again(*options)
+    assert finished.returncode == 2
+    assert named in finished.stderr
+    assert run.results == before
+
+
+def test_a_resumed_run_goes_on_to_more_epochs_as_one_that_had_them_from_the_start(run, again, files, tmp_path):
+    whole = harness.train_lm(tmp_path / "whole", RECIPE, files, "--epochs", 3)
+    assert again().returncode == 0
+    resumed = harness.resume("train/lm.py", run, "--epochs", 3)
+    assert resumed.results["epochs"] == 3
+    assert resumed.logged("perplexity") == whole.logged("perplexity")
+    assert all((a == b).all() for a, b in zip(resumed.weights, whole.weights, strict=True))
+    assert "--seed 1 --epochs 3 --train-file" in resumed.results["command"]
+    fewer = harness.command("train/lm.py", "--resume", run.folder, "--epochs", 2)
+    assert fewer.returncode == 2
+    assert "has trained 3 epochs already. Received: --epochs 2" in fewer.stderr
+
+
+def test_epochs_that_decide_the_learning_rate_do_not_change(tmp_path, files):
+    recipe = RECIPE + "final_learning_rate = 0.1\nfull_rate_epochs = 0\ndecay = 1.0\n"
+    run = harness.train_lm(tmp_path / "run", recipe, files)
+    before = (run.folder / "config.toml").read_bytes()
+    finished = harness.command("train/lm.py", "--resume", run.folder, "--epochs", 2)
+    assert finished.returncode == 2
+    assert "final_learning_rate, so their number cannot change. Received: --epochs 2" in finished.stderr
+    assert (run.folder / "config.toml").read_bytes() == before
+
+
+@pytest.mark.parametrize("script", ["nmt", "nnjm", "word2vec"])
+def test_a_run_of_another_kind_is_named(run, script):
+    for option in ("--evaluate", "--resume"):
+        finished = harness.command(f"train/{script}.py", option, run.folder)
+        assert finished.returncode == 2
+        assert f"{run.folder} is a run of train/lm.py" in finished.stderr
+
+
+def test_word_vectors_start_from_no_run_of_another_kind(run, files, tmp_path):
+    words = ["--train", *[files[1]] * 2, "--valid", *[files[3]] * 2, "--test", *[files[5]] * 2]
+    finished = harness.command("train/nnjm.py", *words, "--bootstrap", run.folder, "--run", tmp_path / "new")
+    assert finished.returncode == 2
+    assert "is a run of train/lm.py" in finished.stderr
+    assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "message"),
+    [
+        ("config.toml", b"\xff\xfe", "config.toml is not UTF-8 text: received byte 0xff"),
+        ("config.toml", b"seed = 1", "config.toml: recipe_name is missing"),
+        ("model.keras", b"PK", "model.keras cannot be loaded"),
+    ],
+)
+def test_a_damaged_file_of_a_run_is_named_in_one_line(tmp_path, run, file, content, message):
+    path = run.folder / file
+    before = path.read_bytes()
+    path.write_bytes(content)
+    try:
+        finished = harness.command("train/lm.py", "--evaluate", run.folder)
+    finally:
+        path.write_bytes(before)
+    assert finished.returncode == 2
+    assert message in finished.stderr
+    assert len(finished.stderr.splitlines()) == 1

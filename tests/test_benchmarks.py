@@ -1,0 +1,51 @@
+"""Pages and tables of the measurements are made from them, and the contenders have the same settings."""
+
+import json
+
+import pytest
+
+from benchmarks import contenders, report
+from keras_tying.training.engine import STEPS_PER_EXECUTION
+
+TINY = contenders.Size(vocabulary=11, units=3, batch_size=2, sequence_length=2)
+
+
+@pytest.fixture(scope="module")
+def made():
+    return report.all_pages()
+
+
+@pytest.mark.parametrize("name", ["benchmarks/README.md", "README.md", "docs/distributed.md"])
+def test_every_table_is_made_from_the_measurements(made, name):
+    path = report.RESULTS.parents[1] / name
+    assert made[path] == path.read_text(encoding="utf-8")
+
+
+def test_stock_keras_trains_as_many_steps_per_call_as_this_library():
+    models = [contenders._language_model(TINY), contenders._stock_keras_model(TINY)]
+    assert [model.steps_per_execution for model in models] == [STEPS_PER_EXECUTION] * 2
+    assert contenders.train_stock_keras(TINY)(3) > 0
+
+
+def test_figures_of_an_unequal_comparison_are_marked(tmp_path, monkeypatch):
+    each = {
+        "words_per_second": {"keras-tying": 2.0, "stock Keras": 1.0},
+        "speed_ratio": {"stock Keras": 2.0},
+        "memory_ratio": {"stock Keras": 1.0},
+    }
+    monkeypatch.setattr(report, "RESULTS", tmp_path)
+
+    def summary(**settings):
+        (tmp_path / "training.json").write_text(json.dumps({"results": {"small": each | settings}}))
+        return report.summary(report.read_measurements())
+
+    assert "speed vs stock Keras † |" in summary()
+    assert report.SUPERSEDED in summary()
+    assert "†" not in summary(steps_per_execution=STEPS_PER_EXECUTION)
+
+
+def test_where_this_library_is_slower_the_readme_says_so():
+    ratios = [("medium", {"PyTorch": 0.944, "stock Keras": 1.3}), ("large", {"PyTorch": 0.998})]
+    found = {size: {"results": {size: {"speed_ratio": each}}} for size, each in ratios}
+    assert report.slower(found) == "Slower than others: medium, medium: 0.94 of PyTorch."
+    assert report.slower({"large": found["large"]}) == ""

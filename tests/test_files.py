@@ -1,0 +1,134 @@
+"""Files and folders are replaced whole, links are not followed, and locks end with their process."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from keras_tying.files import locked, remove_unfinished, replacing, write_atomically
+
+FILES = Path(__file__).parents[1] / "keras_tying" / "files.py"
+HELD = """
+import runpy, sys, time
+with runpy.run_path(sys.argv[1])["locked"](__import__("pathlib").Path(sys.argv[2]), "held"):
+    print("locked", flush=True)
+    time.sleep(60)
+"""
+
+
+class Killed(BaseException):
+    """What a kill is to code that is tried in one process."""
+
+
+@pytest.fixture
+def victim(tmp_path):
+    """What a link of the folder `own` points to, and the link."""
+    path, own = tmp_path / "victim", tmp_path / "own"
+    path.write_text("mine")
+    own.mkdir()
+    (own / "link").symlink_to(path)
+    return path, own / "link"
+
+
+def write_replacing(path, content):
+    with replacing(path) as new:
+        new.write_bytes(content)
+
+
+@pytest.mark.parametrize("write", [write_atomically, write_replacing])
+def test_a_link_is_replaced_and_its_target_stays(victim, write):
+    path, link = victim
+    write(link, b"new")
+    assert path.read_text() == "mine"
+    assert not link.is_symlink()
+    assert link.read_bytes() == b"new"
+    assert os.listdir(link.parent) == ["link"]
+
+
+@pytest.mark.parametrize("old", ["folder", "link to a folder", "file", "nothing"])
+def test_a_folder_takes_the_place_of_what_was_there(tmp_path, old):
+    kept, path = tmp_path / "kept", tmp_path / "own" / "1"
+    kept.mkdir()
+    (kept / "mine").touch()
+    path.parent.mkdir()
+    if old == "folder":
+        path.mkdir()
+        (path / "old").touch()
+    elif old == "link to a folder":
+        path.symlink_to(kept)
+    elif old == "file":
+        path.touch()
+    with replacing(path) as new:
+        new.mkdir()
+        (new / "new").touch()
+    assert os.listdir(path) == ["new"]
+    assert os.listdir(path.parent) == ["1"]
+    assert os.listdir(kept) == ["mine"]
+
+
+def test_what_is_killed_while_it_is_written_leaves_the_old(tmp_path):
+    path = tmp_path / "folder"
+    path.mkdir()
+    (path / "old").touch()
+
+    def killed():
+        with replacing(path) as new:
+            new.mkdir()
+            raise Killed
+
+    with pytest.raises(Killed):
+        killed()
+    assert os.listdir(tmp_path) == ["folder"]
+    assert os.listdir(path) == ["old"]
+
+
+def test_a_folder_that_cannot_be_put_in_place_leaves_the_old(tmp_path, monkeypatch):
+    path = tmp_path / "folder"
+    path.mkdir()
+    (path / "old").touch()
+
+    def fails(*_):
+        raise Killed
+
+    def killed():
+        with monkeypatch.context() as patch, replacing(path) as new:
+            new.mkdir()
+            patch.setattr(Path, "replace", fails)
+
+    with pytest.raises(Killed):
+        killed()
+    assert os.listdir(tmp_path) == ["folder"]
+    assert os.listdir(path) == ["old"]
+
+
+def test_only_what_is_unfinished_is_removed(tmp_path):
+    for name in (".hidden", "file.unfinished", ".model.keras.x1.unfinished"):
+        (tmp_path / name).touch()
+    (tmp_path / ".1.x2.unfinished").mkdir()
+    (tmp_path / ".1.x2.unfinished" / "file").touch()
+    remove_unfinished(tmp_path)
+    assert sorted(os.listdir(tmp_path)) == [".hidden", "file.unfinished"]
+
+
+def test_a_lock_is_refused_to_others_and_ends_with_its_killed_process(tmp_path):
+    path = tmp_path / "lock"
+    process = subprocess.Popen([sys.executable, "-c", HELD, FILES, path], stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout.readline() == "locked\n"
+        with pytest.raises(BlockingIOError, match=r"^another has it$"), locked(path, "another has it"):
+            raise AssertionError("locked twice")
+    finally:
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+    with locked(path, "another has it"):
+        pass
+
+
+def test_a_lock_that_is_a_link_is_not_followed(tmp_path):
+    (tmp_path / "lock").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(OSError, match=r"symbolic link"), locked(tmp_path / "lock", ""):
+        raise AssertionError("locked")
+    assert not (tmp_path / "elsewhere").exists()

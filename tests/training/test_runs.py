@@ -1,0 +1,116 @@
+import os
+import shutil
+
+import pytest
+
+from keras_tying.training import Run, RunSettings, runs
+from keras_tying.zoo.recipes import LanguageModelRecipe, Model
+
+SETTINGS = RunSettings(
+    recipe_name="test", seed=1, command="", recipe=LanguageModelRecipe(model=Model(name="ptb_small"))
+)
+
+
+class Killed(BaseException):
+    """What a kill is to code that is tried in one process."""
+
+
+def write(folder):
+    (folder / "vocabulary.txt").write_text("<unk>\n<eos>\n")
+
+
+@pytest.mark.parametrize("writes", range(4))
+def test_runs_of_one_command_are_all_there_or_none(tmp_path, monkeypatch, writes):
+    """Each of two runs writes its vocabulary, then its settings."""
+    done = []
+
+    def counted(path, content):
+        if len(done) == writes:
+            raise Killed
+        done.append(path)
+        path.write_bytes(content)
+
+    monkeypatch.setattr(runs, "write_atomically", counted)
+    new = {tmp_path / name: (SETTINGS, lambda folder: counted(folder / "vocabulary.txt", b"")) for name in "ab"}
+    with pytest.raises(Killed):
+        Run.create_together(new)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_runs_that_cannot_all_be_put_in_place_are_undone(tmp_path, monkeypatch):
+    renamed, rename = [], type(tmp_path).rename
+
+    def once(self, target):
+        if len(renamed) == 1 and target == tmp_path / "b":
+            raise OSError("no second")
+        renamed.append(target)
+        return rename(self, target)
+
+    monkeypatch.setattr(type(tmp_path), "rename", once)
+    with pytest.raises(OSError, match=r"no second"):
+        Run.create_together({tmp_path / name: (SETTINGS, write) for name in "ab"})
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_a_kill_leaves_beside_a_run_is_no_run_and_does_not_stand_in_its_way(tmp_path, monkeypatch):
+    def killed(*_):
+        raise Killed
+
+    with monkeypatch.context() as patch:  # killed before any clearing up
+        patch.setattr(shutil, "rmtree", lambda *_, **__: None)
+        patch.setattr(type(tmp_path), "rename", killed)
+        with pytest.raises(Killed):
+            Run.create(tmp_path / "run", SETTINGS, write)
+    (left,) = tmp_path.iterdir()
+    assert sorted(os.listdir(left)) == ["config.toml", "vocabulary.txt"]
+    with pytest.raises(FileNotFoundError, match=r"is not a run"):
+        Run.find(tmp_path)
+    run = Run.create(tmp_path / "run", SETTINGS, write)
+    assert [found.folder for found in Run.find(tmp_path)] == [run.folder]
+
+
+def test_settings_hold_the_sha256_of_each_file_and_the_names_of_all_runs(tmp_path):
+    made = Run.create_together({tmp_path / name: (SETTINGS, write) for name in "ab"})
+    for run in made:
+        settings = run.settings()
+        assert list(settings.fingerprints) == ["vocabulary.txt"]
+        assert len(settings.fingerprints["vocabulary.txt"]) == 64
+        assert settings.together == ["a", "b"]
+    assert Run.create(tmp_path / "c", SETTINGS, write).settings().together == []
+
+
+def test_a_run_is_made_where_a_link_to_an_empty_folder_points(tmp_path):
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "run").symlink_to(tmp_path / "elsewhere")
+    Run.create(tmp_path / "run", SETTINGS, write)
+    assert sorted(os.listdir(tmp_path / "elsewhere")) == ["config.toml", "vocabulary.txt"]
+
+
+def test_a_run_that_another_made_in_the_meantime_is_kept(tmp_path):
+    def write_and_be_late(folder):
+        write(folder)
+        (tmp_path / "run").mkdir()
+        (tmp_path / "run" / "config.toml").write_text("mine")
+
+    with pytest.raises(FileExistsError, match=r"already holds a run"):
+        Run.create(tmp_path / "run", SETTINGS, write_and_be_late)
+    assert os.listdir(tmp_path) == ["run"]
+    assert (tmp_path / "run" / "config.toml").read_text() == "mine"
+
+
+@pytest.mark.parametrize("name", ["checkpoints", "best", "tensorboard", "saved_model"])
+def test_a_folder_of_a_run_that_is_a_link_is_refused(tmp_path, name):
+    run = Run.create(tmp_path / "run", SETTINGS, write)
+    (run.folder / name).symlink_to(tmp_path)
+    with pytest.raises(ValueError, match=rf"{name} must be a folder of the run. Received: a link to "), run.locked():
+        raise AssertionError("locked")
+
+
+def test_a_run_is_begun_once_it_had_a_checkpoint_even_if_all_are_deleted(tmp_path):
+    run = Run.create(tmp_path / "run", SETTINGS, write)
+    with run.locked():
+        assert not run.begun
+        run.mark_begun()
+        run.checkpoints.mkdir()
+        shutil.rmtree(run.checkpoints)
+        assert run.begun
