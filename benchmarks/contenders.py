@@ -254,7 +254,7 @@ def output_pytorch(size: Size) -> Work:
 
 
 def evaluate_keras_tying(size: Size) -> Work:
-    from keras_tying.tasks.language_model import stream_perplexity
+    from keras_tying.inference.language_model import stream_perplexity
 
     model = _new_language_model(size)
 

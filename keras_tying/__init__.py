@@ -13,26 +13,32 @@ if TYPE_CHECKING:
     from keras_tying import (
         data,
         export,
+        inference,
         layers,
         losses,
         metrics,
         models,
         optimizers,
+        pretrained,
         regularizers,
         tasks,
         training,
         zoo,
     )
+    from keras_tying.pretrained import load
 
 __all__ = [
     "__version__",
     "data",
     "export",
+    "inference",
     "layers",
+    "load",
     "losses",
     "metrics",
     "models",
     "optimizers",
+    "pretrained",
     "regularizers",
     "tasks",
     "training",
@@ -56,6 +62,8 @@ def _starts_a_command() -> bool:
 
 
 def __getattr__(name: str) -> Any:
+    if name == "load":
+        return import_module(f"{__name__}.pretrained").load
     if name in __all__:
         return import_module(f"{__name__}.{name}")
     raise AttributeError(f"module 'keras_tying' has no attribute {name!r}")

@@ -253,7 +253,7 @@ def _train(task: JointLanguageModelTask, model: keras.Model, path: Path) -> dict
     folder = path.with_suffix("")
     run = Run.open(folder) if folder.exists() else Run.create(folder, task.settings, lambda _: None)
     progress = fit(task, model, run)
-    results = {**task.measure(model, progress), **training_record(task.settings, progress, task.unit, task.epoch_size)}
+    results = {**task.measure(model), **training_record(task.settings, progress, task.unit, task.epoch_size)}
     with replacing(path) as new:
         model.save(new)
     shutil.rmtree(folder)

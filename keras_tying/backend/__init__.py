@@ -30,6 +30,9 @@ WRITES_SAVED_MODELS = NAME == "tensorflow"
 ANY_SHAPE = NAME == "tensorflow"
 """Whether one compiled function takes batches of any shape. Other backends compile one function per shape."""
 
+SHAPE_MULTIPLE = 1 if ANY_SHAPE else 8
+"""Rows and lengths of batches are padded to multiples of this, so that few shapes are compiled."""
+
 COMPILES_STEPS = NAME != "torch"
 """Whether several training steps are compiled into one call."""
 

@@ -1,4 +1,4 @@
-"""The commands of `keras-tying`: lm, nmt, word2vec, nnjm, prepare, cluster. The scripts in train/ are the same."""
+"""The commands of `keras-tying`; see `COMMANDS`. The scripts in train/ are the same."""
 
 import sys
 from collections.abc import Sequence
@@ -12,6 +12,8 @@ COMMANDS = {
     "nmt": "keras_tying.commands.nmt",
     "word2vec": "keras_tying.commands.word2vec",
     "nnjm": "keras_tying.commands.nnjm",
+    "list": "keras_tying.commands.listing",
+    "publish": "keras_tying.commands.publish",
     "prepare": "keras_tying.commands.prepare",
     "cluster": "keras_tying.commands.cluster",
 }

@@ -1,10 +1,10 @@
 """`keras-tying lm`: trains language models."""
 
-from keras_tying.commands.options import Option, whole
+from keras_tying.commands.options import Option, real, whole
 from keras_tying.commands.text import check_text, text_options
-from keras_tying.commands.training import training_command
+from keras_tying.commands.training import model_option, training_command
 
-DESCRIPTION = """Trains a language model, resumes a run, or evaluates one.
+DESCRIPTION = """Trains a language model, resumes a run, evaluates one, scores text or writes it.
 
 {command}                                                     embedded corpus, minutes
 {command} --recipe ptb_small_tied_projection --data-dir DIR   a published configuration
@@ -12,6 +12,10 @@ DESCRIPTION = """Trains a language model, resumes a run, or evaluates one.
 {command} --prepared DIR                                      text of any size, see train/prepare.py
 {command} --resume runs/NAME                                  after Ctrl-C; with --epochs it goes on longer
 {command} --evaluate runs/NAME                                exact; --mc-passes 50 also with dropout
+{command} --generate ptb_small_tied "the value of"            continue a text; or each line of standard input
+{command} --score ptb_small_tied < text                       perplexity of each line
+
+MODEL is a trained model of the zoo (see keras-tying list) or the folder of a run.
 """
 
 COMMAND = training_command(
@@ -27,6 +31,30 @@ COMMAND = training_command(
             ("evaluate",),
             settings={"type": whole(1), "metavar": "N"},
         ),
+        Option("length", "with --generate: number of words", ("generate",), 20, settings={"type": whole(0)}),
+        Option(
+            "temperature",
+            "with --generate: scores are divided by it; 0 always takes the most probable word",
+            ("generate",),
+            1.0,
+            settings={"type": real(0)},
+        ),
+        Option(
+            "top-k",
+            "with --generate: draw from the N most probable words",
+            ("generate",),
+            settings={"type": whole(1), "metavar": "N"},
+        ),
+        Option(
+            "top-p",
+            "with --generate: draw from the most probable words that together have this probability",
+            ("generate",),
+            settings={"type": real(0, 1), "metavar": "P"},
+        ),
+    ),
+    (
+        model_option("generate", "continue a text, or each line of standard input", "PREFIX"),
+        model_option("score", "score each line of standard input"),
     ),
     check=check_text,
 )

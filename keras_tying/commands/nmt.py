@@ -3,7 +3,7 @@
 import argparse
 
 from keras_tying.commands.options import DEFAULT_MODE, Option, file_option, whole
-from keras_tying.commands.training import FLAG, check_not_set, data_dir_option, training_command
+from keras_tying.commands.training import FLAG, check_not_set, data_dir_option, model_option, training_command
 
 DESCRIPTION = """Trains a translator, resumes a run, evaluates one, or translates.
 
@@ -13,8 +13,8 @@ DESCRIPTION = """Trains a translator, resumes a run, evaluates one, or translate
 {command} --prepared DIR --valid V.en V.de --test T.en T.de        text of any size, see train/prepare.py
 {command} --resume runs/NAME                                       after Ctrl-C
 {command} --evaluate runs/NAME                                     BLEU and chrF by sacrebleu, perplexity
-{command} --translate runs/NAME < in > out                         one sentence per line
-{command} --translate runs/NAME --attention plot.png < in          also plots the attention of the first sentence
+{command} --translate multi30k_en_de_three_way < in > out          one sentence per line
+{command} --translate runs/NAME --attention plot.png < in          a run; also plots the attention of the first sentence
 {command} --overlap [--recipe NAME --data-dir DIR]                 subwords that the languages share
 
 Text has one sentence per line and may be gzipped; --source and --target take several files.
@@ -92,7 +92,7 @@ COMMAND = training_command(
         ),
     ),
     (
-        file_option("translate", "translate the lines of standard input", metavar="RUN"),
+        model_option("translate", "translate the lines of standard input"),
         Option("overlap", "print how many subwords the languages share", default=False, settings=FLAG),
     ),
     check,

@@ -207,6 +207,13 @@ def path(text: str) -> Path:
     return Path(text)
 
 
+def model_name(text: str) -> str:
+    """The type of a trained model's name, or of a folder. An empty one is an error."""
+    if not text:
+        raise argparse.ArgumentTypeError("expected a trained model or the folder of a run. Received: ''")
+    return text
+
+
 def name(text: str) -> str:
     """The type of a name of files that are written into a fixed folder."""
     if Path(text).name != text:

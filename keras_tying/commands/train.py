@@ -12,9 +12,12 @@ from typing import Any
 import keras
 
 from keras_tying.commands.changed_runs import change_epochs, check_same_settings
+from keras_tying.commands.inference import MODES
+from keras_tying.commands.overlap import overlap
 from keras_tying.commands.text import check_data_dir
 from keras_tying.distribution import Distribution, open_distribution
 from keras_tying.tables import validate_table
+from keras_tying.tasks import TranslationTask
 from keras_tying.training.engine import create_runs, export, train
 from keras_tying.training.runs import Run, RunSettings
 from keras_tying.training.task import Task, check_run, check_task, open_task
@@ -38,16 +41,20 @@ def run_training(task_class: type[Task], arguments: argparse.Namespace) -> int:
         The exit code.
     """
 
-    def new_task(recipe: str, files: dict[str, list[list[Path]]] | None) -> Task:
-        return task_class(_new_settings(task_class, arguments, recipe, files))
-
     if arguments.evaluate:
         return _evaluate(task_class, arguments)
     if arguments.export:
         return _export(task_class, arguments.export)
-    if arguments.mode in task_class.modes():
-        mode = task_class.modes()[arguments.mode]
-        return mode(arguments, lambda: new_task(arguments.recipe[0], task_class.given_files(arguments)))
+    if arguments.mode in MODES:
+        return MODES[arguments.mode](arguments)
+    if arguments.mode == "overlap":
+        files = TranslationTask.given_files(arguments)
+        settings = _new_settings(TranslationTask, arguments, arguments.recipe[0], files)
+        return overlap(TranslationTask(settings), arguments.record)
+
+    def new_task(recipe: str, files: dict[str, list[list[Path]]] | None) -> Task:
+        return task_class(_new_settings(task_class, arguments, recipe, files))
+
     distribution = open_distribution(arguments.strategy, arguments.replicas, arguments.wait_minutes)
     runs = _open_runs(task_class, arguments, distribution, new_task)
     for task, run in runs:

@@ -3,10 +3,10 @@
 import argparse
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import get_args
+from typing import Any, get_args
 
 from keras_tying.commands.keras_setup import import_keras
-from keras_tying.commands.options import DEFAULT_MODE, Command, Option, file_option, real, whole
+from keras_tying.commands.options import DEFAULT_MODE, Command, Option, file_option, model_name, real, whole
 from keras_tying.distribution.strategies import DEFAULT_WAIT_MINUTES, STRATEGIES, resolve_strategy
 from keras_tying.zoo.recipes import Precision
 
@@ -72,7 +72,7 @@ def training_command(
                 list(default_recipes),
                 settings={"nargs": "+", "metavar": "RECIPE"},
             ),
-            *_run_options(new),
+            *_run_options(new, tuple(mode.name for mode in modes if mode.name == "generate")),
             *(replace(option, group="text and model") if option.group == "options" else option for option in own),
             *_DISTRIBUTION,
         ),
@@ -84,12 +84,18 @@ def training_command(
     return command
 
 
-def _run_options(new: tuple[str, ...]) -> tuple[Option, ...]:
+def _run_options(new: tuple[str, ...], drawing: tuple[str, ...]) -> tuple[Option, ...]:
     options = (
         file_option(
             "run", "folder of the run, or of the runs of several recipes (default: runs/RECIPE)", metavar="FOLDER"
         ),
-        Option("seed", "seed of weights, order and dropout", default=1, settings={"type": whole(0, LARGEST_SEED)}),
+        Option(
+            "seed",
+            "seed of weights, order and dropout, or of drawn words",
+            (DEFAULT_MODE, *drawing),
+            default=1,
+            settings={"type": whole(0, LARGEST_SEED)},
+        ),
         Option("epochs", "number of epochs, instead of the recipe's", TRAINED, settings={"type": whole(1)}),
         Option("precision", "type of computation", default="float32", settings={"choices": get_args(Precision)}),
         Option(
@@ -135,6 +141,18 @@ def data_dir_option(modes: tuple[str, ...] = (DEFAULT_MODE,), excludes: tuple[st
     return file_option(
         "data-dir", "folder of the corpus, instead of a download", metavar="DIR", modes=modes, excludes=excludes
     )
+
+
+def model_option(name: str, help: str, *further: str) -> Option:
+    """An option that chooses a mode and names a trained model: one of the zoo, or the folder of a run.
+
+    Args:
+        name: Its name.
+        help: What it does.
+        *further: What the same option takes after the model, as shown in the help, or nothing.
+    """
+    count: dict[str, Any] = {"nargs": "+", "metavar": ("MODEL", *further)} if further else {"metavar": "MODEL"}
+    return Option(name, help, settings={"type": model_name, **count})
 
 
 def check_not_set(arguments: argparse.Namespace, option: str, *keys: str) -> None:

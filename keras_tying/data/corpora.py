@@ -35,6 +35,18 @@ IMDB_ADDRESS = "http://ai.stanford.edu/~amaas/data/sentiment/"
 IMDB_SHA256 = "c40f74a18d3b61f90feba1e17730e0d38e8b97c05fde7008942e91923d1658fe"
 
 
+TOKENIZATION = {
+    "bbc": "plain",
+    "embedded": "plain",
+    "files": "words",
+    "imdb": "plain",
+    "ptb": "spaces",
+    "text8": "spaces",
+    "wikitext-2": "spaces",
+}
+"""The tokenization of each corpus, and of a text of one's own."""
+
+
 @dataclass(frozen=True)
 class Corpus:
     """A text in one or more splits.
@@ -100,19 +112,19 @@ def load_files(train: str | Path, valid: str | Path, test: str | Path, tokenizat
 
 
 def _embedded(data_dir: Path | None) -> Corpus:
-    return Corpus("embedded", python_reference(), tokenization="plain")
+    return Corpus("embedded", python_reference(), TOKENIZATION["embedded"])
 
 
 def _ptb(data_dir: Path | None) -> Corpus:
     def find(file: str) -> Path:
         return find_file(file, PTB_SHA256[file], PTB_ADDRESS, "ptb", data_dir)
 
-    return Corpus("ptb", {split: find(f"ptb.{split}.txt") for split in SPLITS}, "spaces")
+    return Corpus("ptb", {split: find(f"ptb.{split}.txt") for split in SPLITS}, TOKENIZATION["ptb"])
 
 
 def _text8(data_dir: Path | None) -> Corpus:
     archive = find_file("text8.zip", TEXT8_SHA256, TEXT8_ADDRESS, "text8", data_dir)
-    return Corpus("text8", {"train": unpack(archive, "text8", "text8")}, "spaces")
+    return Corpus("text8", {"train": unpack(archive, "text8", "text8")}, TOKENIZATION["text8"])
 
 
 def _wikitext2(data_dir: Path | None) -> Corpus:
@@ -121,17 +133,17 @@ def _wikitext2(data_dir: Path | None) -> Corpus:
     def find(split: str) -> Path:
         return unpack(archive, f"wikitext-2/wiki.{split}.tokens", "wikitext-2")
 
-    return Corpus("wikitext-2", {split: find(split) for split in SPLITS}, "spaces")
+    return Corpus("wikitext-2", {split: find(split) for split in SPLITS}, TOKENIZATION["wikitext-2"])
 
 
 def _bbc(data_dir: Path | None) -> Corpus:
     archive = find_file("bbc-fulltext.zip", BBC_SHA256, BBC_ADDRESS, "bbc", data_dir)
-    return Corpus("bbc", bbc_news(archive), tokenization="plain")
+    return Corpus("bbc", bbc_news(archive), TOKENIZATION["bbc"])
 
 
 def _imdb(data_dir: Path | None) -> Corpus:
     archive = find_file("aclImdb_v1.tar.gz", IMDB_SHA256, IMDB_ADDRESS, "imdb", data_dir)
-    return Corpus("imdb", imdb_reviews(archive), tokenization="plain")
+    return Corpus("imdb", imdb_reviews(archive), TOKENIZATION["imdb"])
 
 
 CORPORA: dict[str, Callable[[Path | None], Corpus]] = {

@@ -14,6 +14,7 @@ from keras_tying.layers.lookup import embedding_matrix
 from keras_tying.losses import SequenceCrossEntropy
 from keras_tying.models.composed_model import policy_of
 from keras_tying.models.next_word_model import Example, NextWordModel, arguments_of
+from keras_tying.models.resizing import with_rows
 from keras_tying.models.sampling import generate_words
 from keras_tying.models.serialization import layer_configs
 
@@ -276,6 +277,31 @@ class LanguageModel(NextWordModel):
             NumPy array `[B, length]` of word ids.
         """
         return generate_words(self, prefix, length, temperature, top_k, top_p, seed)
+
+    def with_rows(self, rows):
+        """A copy of the model for another vocabulary, built from rows of this one's matrices.
+
+        Embeddings and output bias are both taken by row. If several new words are copies of one row, its probability is
+        divided equally among them: the bias of each is lower by the logarithm of their number. (Without an output bias,
+        or with a soft cap, the probabilities of the other words fall instead.)
+
+        Args:
+            rows: Integers `[V']`: for each word of the new vocabulary, the id of the word whose row it starts with.
+
+        Returns:
+            A `LanguageModel` with `V'` words, not compiled. It shares no variable with this one.
+
+        Raises:
+            ValueError: If an id is outside the vocabulary, there is none, or the embedding is quantized or has LoRA.
+
+        Example:
+
+        >>> import keras_tying as kt
+        >>> model = kt.zoo.recurrent_language_model(100, 8)
+        >>> model.with_rows([*range(100), 3, 3]).vocabulary_size  # two new words, which start as copies of word 3
+        102
+        """
+        return with_rows(self, rows)
 
     def get_config(self):
         return {

@@ -4,5 +4,11 @@ from keras_tying.tasks.joint_language_model import JointLanguageModelTask
 from keras_tying.tasks.language_model import LanguageModelTask
 from keras_tying.tasks.skip_gram import SkipGramTask
 from keras_tying.tasks.translation import TranslationTask
+from keras_tying.training.task import Task
 
-__all__ = ["JointLanguageModelTask", "LanguageModelTask", "SkipGramTask", "TranslationTask"]
+TASKS: dict[str, type[Task]] = {
+    task.name: task for task in (JointLanguageModelTask, LanguageModelTask, SkipGramTask, TranslationTask)
+}
+"""Tasks by their name in recipes."""
+
+__all__ = ["TASKS", "JointLanguageModelTask", "LanguageModelTask", "SkipGramTask", "TranslationTask"]

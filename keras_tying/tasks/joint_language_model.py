@@ -12,15 +12,13 @@ import safetensors.numpy
 
 from keras_tying.data import SPLITS, Bitext, JointSamples, Vocabulary, align, read_lines, vectors_for
 from keras_tying.data.text import warn_of_tokenization
-from keras_tying.metrics.perplexity import perplexity_of
+from keras_tying.inference import TrainedJointLanguageModel
+from keras_tying.inference.joint_language_model import model_inputs, sample_perplexity
 from keras_tying.training.batches import BlockBatches
-from keras_tying.training.progress import Progress
 from keras_tying.training.runs import Run, RunSettings
 from keras_tying.training.task import Task, open_task
 from keras_tying.zoo.recipes import AlignedData, Recipe
 
-SAMPLES_PER_CALL = 2048
-"""Samples that are scored per call. It does not change the result."""
 SENTENCE_LENGTH = 100
 """Maximum number of source words in the global context."""
 INITIAL_VECTORS = "initial_vectors.safetensors"
@@ -193,13 +191,16 @@ class JointLanguageModelTask(Task):
         words = zip(self.vocabulary.decode(samples.target_ids[chosen]), likeliest, strict=True)
         return "likeliest words", " ".join(f"{word} ({guess})" for word, guess in words)
 
-    def measure(self, model: keras.Model, progress: Progress) -> dict[str, Any]:
+    def measure(self, model: keras.Model) -> dict[str, Any]:
         """Perplexities of the best epoch."""
         names = {"train": "train_perplexity", "valid": "validation_perplexity", "test": "test_perplexity"}
         return {name: sample_perplexity(model, self.samples[split]) for split, name in names.items()}
 
     def headline(self, results: dict[str, Any]) -> str:
         return f"test perplexity {results['test_perplexity']:.2f} (validation {results['validation_perplexity']:.2f})"
+
+    def trained(self, model: keras.Model) -> TrainedJointLanguageModel:
+        return TrainedJointLanguageModel(model, self.source_vocabulary, self.vocabulary, self.recipe.data.tokenization)
 
     def export(self, model: keras.Model, path: Path) -> None:
         from keras_tying.export import export_joint_language_model
@@ -268,22 +269,6 @@ class JointBatches(BlockBatches):
     def begin(self, epoch: int, first_batch: int = 0) -> None:
         super().begin(epoch, first_batch)
         self._order = np.random.default_rng([self.seed, epoch]).permutation(len(self.samples))
-
-
-def model_inputs(model, samples: JointSamples, chosen: np.ndarray) -> dict[str, np.ndarray]:
-    """The inputs of some samples as `model` takes them."""
-    sentence = model.sentence_length if model.global_context else 0
-    return samples.inputs(chosen, model.order - 1, model.window, sentence)
-
-
-def sample_perplexity(model, samples: JointSamples) -> float:
-    """Exact perplexity of a text under a `JointLanguageModel`: `exp` of the mean negative log-likelihood."""
-    total = 0.0
-    for start in range(0, len(samples), SAMPLES_PER_CALL):
-        chosen = np.arange(start, min(start + SAMPLES_PER_CALL, len(samples)))
-        scores = model.score(model_inputs(model, samples, chosen), samples.target_ids[chosen])
-        total -= float(np.sum(scores, dtype=np.float64))
-    return perplexity_of(total / len(samples))
 
 
 def bitexts(files: dict[str, list[str]], data: AlignedData) -> dict[str, Bitext]:

@@ -1,17 +1,15 @@
 """Language models: windows of a text, carried state, perplexity."""
 
 from argparse import Namespace
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import keras
 import numpy as np
-from keras import ops
 
 from keras_tying.data import SPLITS, PreparedText, Windows, windows
-from keras_tying.data.batching import rows_of
-from keras_tying.metrics.perplexity import perplexity_of
+from keras_tying.inference import TrainedLanguageModel
+from keras_tying.inference.language_model import check_length, mc_perplexity, stream_perplexity
 from keras_tying.tasks.text import TextTask, open_corpus
 from keras_tying.training.batches import BlockBatches
 from keras_tying.training.progress import Progress
@@ -82,9 +80,11 @@ class LanguageModelTask(TextTask):
         words = model.generate(np.array([[self.vocabulary.end_id]]), GENERATED_WORDS, seed=0)
         return "generated text", " ".join(self.vocabulary.decode(words[0]))
 
-    def measure(self, model: keras.Model, progress: Progress) -> dict[str, Any]:
+    def last_metrics(self, progress: Progress) -> dict[str, Any]:
+        return {"train_perplexity": progress.history[-1]["perplexity"]}
+
+    def measure(self, model: keras.Model) -> dict[str, Any]:
         return {
-            "train_perplexity": progress.history[-1]["perplexity"],
             "validation_perplexity": stream_perplexity(model, self.ids["valid"]),
             "test_perplexity": stream_perplexity(model, self.ids["test"]),
         }
@@ -92,11 +92,13 @@ class LanguageModelTask(TextTask):
     def headline(self, results: dict[str, Any]) -> str:
         return f"test perplexity {results['test_perplexity']:.2f} (validation {results['validation_perplexity']:.2f})"
 
+    def trained(self, model: keras.Model) -> TrainedLanguageModel:
+        return TrainedLanguageModel(model, self.vocabulary, self.tokenization)
+
     def export(self, model: keras.Model, path: Path) -> None:
         from keras_tying.export import export_language_model
 
-        tokenization = self.recipe.data.tokenization or open_corpus(self.settings).tokenization
-        export_language_model(model, self.vocabulary, path, tokenization)
+        export_language_model(model, self.vocabulary, path, self.tokenization)
 
     def evaluate(self, model: keras.Model, arguments: Namespace) -> list[str]:
         lines, settings = [], self.recipe.optimisation
@@ -128,76 +130,3 @@ class WindowBatches(BlockBatches):
     def block(self, index: int, count: int, rows: slice = slice(None)) -> tuple[np.ndarray, np.ndarray]:
         """Inputs and targets `int32 [N, B, T]` of up to `count` batches."""
         return self.windows.block(self.first_batch + index, count, rows)
-
-
-def stream_perplexity(model, ids: np.ndarray | PreparedText, batch_size: int = 1, sequence_length: int = 500) -> float:
-    """Exact perplexity of a text under a language model, with the recurrent state carried through all of it.
-
-    With one row every token but the first is predicted, once. With more rows the text is cut into that
-    many contiguous pieces, which is faster and leaves out the first token of each and the few tokens
-    that do not divide evenly.
-
-    Args:
-        model: A `LanguageModel`, or any object with its `token_log_probabilities`.
-        ids: Word ids `[N]`, in memory or on disk.
-        batch_size: Number of rows.
-        sequence_length: Tokens per call. It bounds the memory and does not change the result.
-
-    Returns:
-        `exp` of the mean negative log-likelihood.
-
-    Raises:
-        ValueError: If the text is too short to predict anything, or an id is outside the vocabulary.
-    """
-    total, count = 0.0, 0
-    for log_probabilities in _stream(model, ids, batch_size, sequence_length):
-        total -= float(np.sum(log_probabilities, dtype=np.float64))
-        count += log_probabilities.size
-    return perplexity_of(total / count)
-
-
-def mc_perplexity(
-    model, ids: np.ndarray | PreparedText, passes: int, batch_size: int = 1, sequence_length: int = 35
-) -> float:
-    """Perplexity under the mean probabilities of several passes with dropout (Monte Carlo dropout).
-
-    Args:
-        model: A `LanguageModel` with dropout.
-        ids: Word ids `[N]`, in memory or on disk.
-        passes: Number of passes over the text.
-        batch_size: Number of rows, as of `stream_perplexity`.
-        sequence_length: Tokens per call. Variational dropout draws new masks for each call: use the window of training.
-
-    Raises:
-        ValueError: As `stream_perplexity`; or if `passes` is not positive.
-
-    Reference:
-        Gal and Ghahramani, A Theoretically Grounded Application of Dropout in Recurrent Neural Networks, section 5.1.
-    """
-    if passes < 1:
-        raise ValueError(f"`passes` must be at least 1. Received: passes={passes}")
-    summed = np.array(-np.inf)  # log of the sum of the probabilities of each token
-    for _ in range(passes):
-        parts = _stream(model, ids, batch_size, sequence_length, stochastic=True)
-        log_probabilities = np.concatenate([part.astype(np.float64) for part in parts], axis=1)
-        summed = np.logaddexp(summed, log_probabilities)
-    return perplexity_of(np.log(passes) - float(np.mean(summed)))
-
-
-def _stream(model, ids, batch_size, sequence_length, **options) -> Iterator[np.ndarray]:
-    """Log-probabilities `[batch_size, sequence_length]` of a text read from start to end."""
-    check_length(ids, batch_size)
-    length = len(ids) // batch_size
-    states = None
-    for start in range(0, length - 1, sequence_length):
-        rows = rows_of(ids, batch_size, start, min(start + sequence_length + 1, length))
-        log_probabilities, states = model.token_log_probabilities(rows[:, :-1], rows[:, 1:], states, **options)
-        yield ops.convert_to_numpy(log_probabilities)
-
-
-def check_length(ids: np.ndarray | PreparedText, batch_size: int, what: str = "A text") -> None:
-    """Raises ValueError if a text is too short to be measured in `batch_size` rows; `what` names it."""
-    if len(ids) < 2 * batch_size:
-        raise ValueError(
-            f"{what} needs at least {2 * batch_size} tokens for {batch_size} rows. Received: {len(ids)} tokens."
-        )

@@ -18,6 +18,7 @@ from keras_tying.data import (
     word_counts,
 )
 from keras_tying.data.skip_gram import check_enough_words, noise_distribution
+from keras_tying.inference import TrainedWordVectors
 from keras_tying.metrics import nearest_neighbours
 from keras_tying.tasks.text import TextTask, open_corpus
 from keras_tying.training.batches import EpochBatches
@@ -100,11 +101,17 @@ class SkipGramTask(TextTask):
         lines = zip(self.vocabulary.decode(ids), map(self.vocabulary.decode, nearest), strict=True)
         return "nearest words", "\n".join(f"- {word}: {', '.join(others)}" for word, others in lines)
 
-    def measure(self, model: keras.Model, progress: Progress) -> dict[str, Any]:
-        return {"pair_loss": progress.history[-1]["pair_loss"], "tokens": len(self.ids)}
+    def last_metrics(self, progress: Progress) -> dict[str, Any]:
+        return {"pair_loss": progress.history[-1]["pair_loss"]}
+
+    def measure(self, model: keras.Model) -> dict[str, Any]:
+        return {"tokens": len(self.ids)}
 
     def headline(self, results: dict[str, Any]) -> str:
         return f"loss per pair {results['pair_loss']:.4f}"
+
+    def trained(self, model: keras.Model) -> TrainedWordVectors:
+        return TrainedWordVectors(model, self.vocabulary)
 
     def export(self, model: keras.Model, path: Path) -> None:
         from keras_tying.export import export_skip_gram

@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Any, ClassVar
 
 from keras_tying.data import Corpus, PreparedCorpus, Vocabulary, load_corpus
+from keras_tying.data.corpora import TOKENIZATION
 from keras_tying.data.text import warn_of_tokenization
 from keras_tying.training.runs import RunSettings
 from keras_tying.training.task import Task
@@ -45,6 +46,12 @@ class TextTask(Task):
         if arguments.tied:
             changes["model.arguments.tied"] = True
         return changes
+
+    @property
+    def tokenization(self) -> str:
+        """Name of the tokenization of the text."""
+        data: Any = self.recipe.data
+        return data.tokenization or TOKENIZATION[data.corpus]
 
     def text_parts(self) -> dict[str, Sequence[Any]]:
         corpus = open_corpus(self.settings)

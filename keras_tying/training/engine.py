@@ -238,7 +238,8 @@ def finish(task: Task, model: keras.Model, run: Run, progress: Progress, distrib
         places["SavedModel"] = f"not written, it needs TensorFlow: {export_command(task, run)}"
     artifacts = task.write_artifacts(model, run)
     results = {
-        **task.measure(model, progress),
+        **task.last_metrics(progress),
+        **task.measure(model),
         "parameters": model.count_params(),
         **training_record(task.settings, progress, task.unit, task.epoch_size),
         **distribution.description,

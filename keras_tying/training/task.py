@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from argparse import Namespace
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
@@ -33,14 +33,11 @@ SCRIPTS = {
 }
 """The script that trains each task, by the name of the task in recipes."""
 
-Mode = Callable[[Namespace, Callable[[], Any]], int]
-"""A mode of a command: takes the arguments and a function that makes a task from them, returns the exit code."""
-
 
 class Task(ABC):
     """A kind of model with its text, loss, validation, metrics and export.
 
-    The engine calls the methods from `learn_vocabularies` on. `modes`, `given_files`, `changes` and `initial_vectors`
+    The engine calls the methods from `learn_vocabularies` on. `given_files`, `changes` and `initial_vectors`
     say what the arguments of its command mean; the arguments themselves are in `keras_tying/commands`.
 
     Args:
@@ -68,11 +65,6 @@ class Task(ABC):
         self.recipe: Any = settings.recipe
         self.vocabularies: dict[str, Any] = {}
         self._text_is_open = False
-
-    @classmethod
-    def modes(cls) -> dict[str, "Mode"]:
-        """What the options of its command do that choose another mode than training, by name."""
-        return {}
 
     @classmethod
     def given_files(cls, arguments: Namespace) -> dict[str, list[list[Path]]] | None:
@@ -215,13 +207,21 @@ class Task(ABC):
     def epoch_size(self) -> int:
         """Number of words (see `unit`) per epoch."""
 
+    def last_metrics(self, progress: Progress) -> dict[str, Any]:
+        """Metrics of the last epoch of training that belong to the results. Default: none."""
+        return {}
+
     @abstractmethod
-    def measure(self, model: keras.Model, progress: Progress) -> dict[str, Any]:
-        """Metrics of the trained model, for `results.json`."""
+    def measure(self, model: keras.Model) -> dict[str, Any]:
+        """Metrics of a trained model on the texts that it is measured on, for `results.json`."""
 
     @abstractmethod
     def headline(self, results: dict[str, Any]) -> str:
         """The results in one line."""
+
+    @abstractmethod
+    def trained(self, model: keras.Model) -> Any:
+        """A trained model with its text: an object of `keras_tying.inference`."""
 
     @abstractmethod
     def export(self, model: keras.Model, path: Path) -> None:

@@ -1,9 +1,15 @@
 """Registry of the builders of published models."""
 
+import inspect
 from collections.abc import Callable
+from difflib import get_close_matches
 from fnmatch import fnmatchcase
+from typing import Any
 
 import keras
+
+from keras_tying.zoo.presets import list_presets
+from keras_tying.zoo.recipes import Recipe, list_recipes, load_recipe
 
 _MODELS: dict[str, Callable[..., keras.Model]] = {}
 
@@ -14,8 +20,12 @@ def register(function: Callable[..., keras.Model]) -> Callable[..., keras.Model]
     return function
 
 
-def list_models(pattern: str = "*") -> list[str]:
-    """Names of the builders that match a shell pattern, in alphabetical order.
+def list_models(pattern: str = "*", *, pretrained: bool = False) -> list[str]:
+    """Names of the builders, or of the trained models, that match a shell pattern, in alphabetical order.
+
+    Args:
+        pattern: The pattern.
+        pretrained: Whether to list trained models, which `kt.load` loads.
 
     Example:
 
@@ -23,25 +33,44 @@ def list_models(pattern: str = "*") -> list[str]:
     >>> kt.zoo.list_models("ptb_*")
     ['ptb_large', 'ptb_medium', 'ptb_small']
     """
-    return sorted(name for name in _MODELS if fnmatchcase(name, pattern))
+    names = list_presets() if pretrained else _MODELS
+    return sorted(name for name in names if fnmatchcase(name, pattern))
 
 
 def create_model(name: str, **arguments) -> keras.Model:
-    """Builds a model of the zoo.
+    """Builds a new model of the zoo, with random weights. `kt.load` loads trained ones.
 
     Args:
-        name: One of `list_models()`.
-        **arguments: Arguments of the builder.
+        name: One of `list_models()`, or the name of a recipe, whose builder, arguments and vocabulary sizes are used.
+        **arguments: Arguments of the builder. They go over those of a recipe.
 
     Raises:
-        ValueError: If there is no such model.
+        ValueError: If there is no such builder or recipe. The message has names like it.
 
     Example:
 
     >>> import keras_tying as kt
     >>> kt.zoo.create_model("ptb_small", tied=True).count_params()
     2651600
+    >>> kt.zoo.create_model("ptb_small_tied_projection").count_params()
+    2691800
     """
-    if name not in _MODELS:
-        raise ValueError(f"There is no model {name!r} in the zoo. Known: {list_models()}")
-    return _MODELS[name](**arguments)
+    if name in _MODELS:
+        return _MODELS[name](**arguments)
+    recipes = list_recipes()
+    if name not in recipes:
+        near = get_close_matches(name, [*_MODELS, *recipes], 3, 0.5)
+        hint = f"Names like it: {', '.join(near)}" if near else f"Builders: {', '.join(list_models())}"
+        raise ValueError(f"There is no builder and no recipe {name!r} in the zoo. {hint}")
+    recipe = load_recipe(name)
+    builder = _MODELS[recipe.model.name]
+    return builder(**{**_sizes(recipe, builder), **recipe.model.arguments, **arguments})
+
+
+def _sizes(recipe: Recipe, builder: Callable[..., keras.Model]) -> dict[str, Any]:
+    """The vocabulary sizes of a recipe's data that its builder takes."""
+    data = recipe.data.model_dump(exclude_none=True)
+    size = data.get("vocabulary_size")
+    sizes = {"vocabulary_size": size, "source_vocabulary_size": size, "target_vocabulary_size": size, **data}
+    taken = inspect.signature(builder).parameters
+    return {key: sizes[key] for key in sizes if key.endswith("vocabulary_size") and key in taken and sizes[key]}

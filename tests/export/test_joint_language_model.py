@@ -6,6 +6,7 @@ import pytest
 from keras_tying import zoo
 from keras_tying.data import Bitext, Vocabulary
 from keras_tying.export import export_joint_language_model
+from keras_tying.inference import TrainedJointLanguageModel
 
 SOURCE = ["a b c d", "d b", "", "a q c a a a a a"]
 TARGET = ["x y z x", "z", "x", "x y"]
@@ -74,6 +75,12 @@ def test_exported_graph_equals_the_model_in_a_process_with_only_tensorflow(
     best = np.argsort(-expected)[:, :2]
     assert served["words"] == [words[1].decode(row) for row in best]
     np.testing.assert_allclose(served["log_probabilities"], np.take_along_axis(expected, best, 1), atol=1e-5)
+
+    trained = TrainedJointLanguageModel(model, *words, tokenization="spaces")
+    for i, query in enumerate(zip(*(queries[name] for name in ("source", "alignment", "history")), strict=True)):
+        found, probabilities = zip(*trained.next_words(*query, k=2), strict=True)
+        assert list(found) == served["words"][i]
+        np.testing.assert_allclose(np.log(probabilities), served["log_probabilities"][i], atol=1e-5)
 
 
 def test_a_word_without_links_is_affiliated_like_its_nearest_neighbour():

@@ -8,6 +8,7 @@ import tensorflow as tf
 from keras_tying import zoo
 from keras_tying.data import tokenize
 from keras_tying.export import export_language_model
+from keras_tying.inference import TrainedLanguageModel
 from keras_tying.layers import TiedEmbedding
 from keras_tying.models import LanguageModel
 
@@ -81,6 +82,23 @@ def test_exported_graph_equals_the_model_in_a_process_with_only_tensorflow(run_p
     assert served["all"] == len(vocabulary)
     assert served["drawn"][0] == served["drawn"][1] != served["drawn"][2]
     assert served["nothing"] == [""] * len(SENTENCES)
+
+
+def test_the_trained_model_gives_in_python_what_the_signatures_give(exported, model, vocabulary):
+    served, trained = tf.saved_model.load(exported).signatures, TrainedLanguageModel(model, vocabulary)
+    text = tf.constant(SENTENCES)
+    score, scores = served["score"](sentences=text), trained.score(SENTENCES)
+    assert [each.tokens for each in scores] == score["tokens"].numpy().tolist()
+    for name in ("log_probability", "perplexity"):
+        np.testing.assert_allclose([getattr(each, name) for each in scores], score[name], rtol=1e-5)
+    options = {"length": 4, "temperature": 0.0, "top_k": 0, "top_p": 1.0, "seed": 0}
+    texts = served["generate"](prefix=text, **{name: tf.constant(value) for name, value in options.items()})["text"]
+    best = served["next_word"](prefix=text, k=tf.constant(3))
+    for i, sentence in enumerate(SENTENCES):
+        assert trained.generate(sentence, 4, temperature=0) == texts[i].numpy().decode()
+        words, probabilities = zip(*trained.next_words(sentence, 3), strict=True)
+        assert list(words) == best["words"][i].numpy().astype(str).tolist()
+        np.testing.assert_allclose(probabilities, best["probabilities"][i], rtol=1e-4)
 
 
 def test_the_tied_matrix_is_exported_once(exported, model):

@@ -6,6 +6,7 @@ import tensorflow as tf
 
 from keras_tying import zoo
 from keras_tying.export import export_skip_gram
+from keras_tying.inference import TrainedWordVectors
 from keras_tying.metrics import nearest_neighbours
 
 CLIENT = """
@@ -60,6 +61,11 @@ def test_exported_graph_returns_vectors_and_neighbours(run_python, exported, mod
         expected = [w for w in vocabulary.decode(nearest[0]) if w not in ("<unk>", "<eos>")][:4]
         assert served["similar"][row] == expected
         assert served["similarity"][row][0] <= cosines[0, 0] + 1e-5
+        trained = TrainedWordVectors(model, vocabulary)
+        np.testing.assert_allclose(trained.vector([word])[0], served["vector"][row], rtol=1e-6)
+        found, similarity = zip(*trained.similar_words(word, 4), strict=True)
+        assert list(found) == expected
+        np.testing.assert_allclose(similarity, served["similarity"][row], rtol=1e-5)
 
 
 def test_an_empty_batch_gives_empty_outputs(run_python, exported):

@@ -6,10 +6,10 @@ from scipy.stats import chisquare
 
 from keras_tying import zoo
 from keras_tying.data import windows
+from keras_tying.inference.language_model import stream_perplexity
 from keras_tying.losses import OutputProjection, SampledCrossEntropy
 from keras_tying.losses.sampled_cross_entropy import sampled_token_losses
 from keras_tying.optimizers import ClippedSGD
-from keras_tying.tasks.language_model import stream_perplexity
 
 N, H, V = 23, 5, 17
 Q = np.log1p(1 / np.arange(1, V + 1)) / np.log(V + 1)

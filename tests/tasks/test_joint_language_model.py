@@ -9,8 +9,9 @@ from keras_tying import zoo
 from keras_tying.commands.nnjm import COMMAND
 from keras_tying.commands.options import parse
 from keras_tying.data import JointSamples, Vocabulary
+from keras_tying.inference.joint_language_model import model_inputs, sample_perplexity
 from keras_tying.tasks import JointLanguageModelTask
-from keras_tying.tasks.joint_language_model import JointBatches, model_inputs, sample_perplexity
+from keras_tying.tasks.joint_language_model import JointBatches
 from keras_tying.training import Run, RunSettings, TrainingInterrupted, fit
 from keras_tying.training.optimisation import halved_rate
 from keras_tying.zoo.recipes import JointLanguageModelRecipe, Model, SampleOptimisation, load_recipe
@@ -157,7 +158,7 @@ def test_perplexity_equals_a_numpy_computation_and_not_the_batches(rng, monkeypa
     log_probabilities = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
     expected = np.exp(-log_probabilities[np.arange(len(samples)), samples.target_ids].mean())
     np.testing.assert_allclose(sample_perplexity(model, samples), expected, rtol=1e-6)
-    monkeypatch.setattr("keras_tying.tasks.joint_language_model.SAMPLES_PER_CALL", 7)
+    monkeypatch.setattr("keras_tying.inference.joint_language_model.SAMPLES_PER_CALL", 7)
     np.testing.assert_allclose(sample_perplexity(model, samples), expected, rtol=1e-6)
 
 

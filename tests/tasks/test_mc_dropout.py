@@ -3,7 +3,7 @@ import json
 import numpy as np
 import pytest
 
-from keras_tying.tasks.language_model import mc_perplexity, stream_perplexity
+from keras_tying.inference.language_model import mc_perplexity, stream_perplexity
 from keras_tying.zoo import VariationalDropout, recurrent_language_model
 
 V = 11
@@ -47,7 +47,7 @@ def test_passes_differ_on_every_backend(run_python, backend):
     code = (
         "import json, numpy as np\n"
         "from keras_tying.zoo import VariationalDropout, recurrent_language_model\n"
-        "from keras_tying.tasks.language_model import mc_perplexity\n"
+        "from keras_tying.inference.language_model import mc_perplexity\n"
         "dropout = VariationalDropout(0.2, 0.3, 0.3, 0.3)\n"
         "model = recurrent_language_model(11, 8, dropout=dropout, initializer_range=0.5)\n"
         "ids = np.random.default_rng(0).integers(0, 11, 60)\n"

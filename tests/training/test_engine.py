@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from keras_tying import zoo
+from keras_tying.inference.language_model import stream_perplexity
 from keras_tying.optimizers import ClippedSGD
 from keras_tying.tasks import LanguageModelTask
-from keras_tying.tasks.language_model import stream_perplexity
 from keras_tying.training import (
     Progress,
     Run,

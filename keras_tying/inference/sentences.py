@@ -1,0 +1,51 @@
+"""Sentences as a user gives them: checked, and padded into batches of similar length."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from keras_tying.backend import SHAPE_MULTIPLE
+
+
+def check_sentences(sentences: Any, name: str = "sentences") -> None:
+    """Raises ValueError unless `sentences` is a list, or another sequence, of strings."""
+    if isinstance(sentences, str) or not isinstance(sentences, Sequence):
+        raise ValueError(f"`{name}` must be a list of strings. Received: {name}={sentences!r}")
+    for sentence in sentences:
+        if not isinstance(sentence, str):
+            raise ValueError(f"`{name}` must be a list of strings. Received: {sentence!r} in it")
+
+
+def checked_lines(lines: Any) -> Iterator[str]:
+    """The lines of a text, one after another. Raises ValueError if they are not strings."""
+    if isinstance(lines, str):
+        raise ValueError(f"`lines` must be a list, or another iterable, of strings. Received: lines={lines[:80]!r}")
+    for line in lines:
+        if not isinstance(line, str):
+            raise ValueError(f"`lines` must be strings. Received: {line!r} in them")
+        yield line
+
+
+def by_length(encoded: Sequence[np.ndarray], positions: int, padding: int) -> Iterator[tuple[list[int], np.ndarray]]:
+    """Batches of sentences of similar length, longest first.
+
+    Args:
+        encoded: Ids of each sentence.
+        positions: Maximum size of a batch, padding included, if it has several sentences.
+        padding: Id that fills the rows.
+
+    Yields:
+        The places of the sentences in `encoded`, `B` of them, and their ids `int32 [B', L]`. On a backend that compiles
+        a function for each shape, rows and lengths are padded to multiples, so that `B'` can be more than `B`.
+    """
+    waiting = sorted(range(len(encoded)), key=lambda i: -len(encoded[i]))
+    while waiting:
+        longest = len(encoded[waiting[0]])
+        size = max(1, positions // longest)
+        batch, waiting = waiting[:size], waiting[size:]
+        rows, length = (-(-n // SHAPE_MULTIPLE) * SHAPE_MULTIPLE for n in (len(batch), longest - 1))
+        ids = np.full((rows, length + 1), padding, np.int32)
+        for row, i in enumerate(batch):
+            ids[row, : len(encoded[i])] = encoded[i]
+        yield batch, ids

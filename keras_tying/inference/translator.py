@@ -1,0 +1,118 @@
+"""Trained translators: sentences in, translations out."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import keras
+import numpy as np
+
+from keras_tying import backend
+from keras_tying.checks import check_integer
+from keras_tying.data import PAD_ID, PairBatches, SentencePairs, Subwords, pad_sentences
+from keras_tying.data.subwords import LONGEST_SENTENCE
+from keras_tying.inference.sentences import check_sentences
+from keras_tying.metrics.perplexity import perplexity_of
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+POSITIONS_PER_CALL = 4000
+"""Source positions that are translated, or target positions scored, per call. It does not change the result."""
+
+
+class TrainedTranslator:
+    """A translator with its subwords: sentences in, translations out, on every backend of Keras.
+
+    Args:
+        model: A `Translator`.
+        subwords: The subwords of both languages.
+
+    Attributes:
+        model: The `keras.Model`.
+        subwords: The subwords.
+
+    Raises:
+        ValueError: If model and subwords differ in size.
+
+    Example:
+
+    >>> import keras_tying as kt
+    >>> subwords = kt.data.Subwords.learn(["a rose is a rose", "eine Rose ist eine Rose"] * 50, size=30)
+    >>> sizes = {"source_vocabulary_size": 30, "target_vocabulary_size": 30}
+    >>> translator = kt.inference.TrainedTranslator(kt.zoo.dl4mt_small(**sizes), subwords)
+    >>> len(translator.translate(["a rose", ""], beam=2))
+    2
+    """
+
+    def __init__(self, model: keras.Model, subwords: Subwords):
+        sizes = model.source_vocabulary_size, model.target_vocabulary_size
+        if sizes != (len(subwords), len(subwords)):
+            raise ValueError(f"The model has {sizes[0]} and {sizes[1]} subwords. Received: {len(subwords)} for both.")
+        self.model = model
+        self.subwords = subwords
+
+    def translate(self, sentences: Sequence[str], beam: int = 5, length_penalty: float = 1.0) -> list[str]:
+        """Translates sentences; see `translate_sentences`."""
+        return translate_sentences(self.model, self.subwords, sentences, beam, length_penalty)
+
+    def attention_plot(self, source: str, translation: str) -> "Figure":
+        """Plots the attention weights of a translation; see `attention_plot`."""
+        return attention_plot(self.model, self.subwords, source, translation)
+
+
+def pair_perplexity(model: keras.Model, pairs: SentencePairs) -> float:
+    """Exact perplexity of the target sentences, including their ends, given their sources."""
+    total = 0.0
+    for chosen in PairBatches(pairs, max(POSITIONS_PER_CALL, pairs.longest()), seed=0).order(0):
+        inputs, targets, weights = pairs.batch(chosen, backend.SHAPE_MULTIPLE, backend.SHAPE_MULTIPLE)
+        scores = model.score(inputs, np.where(weights > 0, targets, PAD_ID))
+        total -= float(np.sum(scores, dtype=np.float64))
+    return perplexity_of(total / pairs.target_tokens)
+
+
+def translate_sentences(
+    model: keras.Model, subwords: Subwords, sentences: Sequence[str], beam: int = 5, length_penalty: float = 1.0
+) -> list[str]:
+    """Translates sentences; those of similar length are translated together.
+
+    Args:
+        model: A `Translator`.
+        subwords: Its subwords, of both languages.
+        sentences: Text. A sentence without words has the translation `""`. Subwords after the first
+            `LONGEST_SENTENCE` of a sentence are not read, as in an exported model.
+        beam: Hypotheses per sentence; 1 is greedy.
+        length_penalty: See `Translator.translate`.
+    """
+    check_sentences(sentences)
+    check_integer("beam", beam)
+    encoded = [subwords.encode(sentence) for sentence in sentences]
+    encoded = [np.append(ids[:LONGEST_SENTENCE], ids[-1]) if len(ids) > LONGEST_SENTENCE else ids for ids in encoded]
+    translations = [""] * len(encoded)
+    waiting = sorted((i for i, ids in enumerate(encoded) if len(ids) > 1), key=lambda i: -len(encoded[i]))
+    while waiting:
+        size = max(1, POSITIONS_PER_CALL // (beam * len(encoded[waiting[0]])))
+        batch, waiting = waiting[:size], waiting[size:]
+        source = pad_sentences([encoded[i] for i in batch])
+        found = model.translate(source, subwords.end_id, beam, length_penalty=length_penalty)
+        for i, words in zip(batch, found.words[:, 0], strict=True):
+            translations[i] = subwords.decode(words)
+    return translations
+
+
+def attention_plot(model: keras.Model, subwords: Subwords, source: str, translation: str) -> "Figure":
+    """Attention weights of a translation: one row per target subword, one column per source subword; dark is large."""
+    from matplotlib.figure import Figure
+
+    ids, words = subwords.encode(source), subwords.encode(translation)
+    before = np.concatenate([[PAD_ID], words[:-1]]).astype(np.int32)
+    weights = model.attend({"source": pad_sentences([ids]), "target": before[None]})[0]
+    columns, rows = ([*subwords.pieces(text), "</s>"] for text in (source, translation))
+    figure = Figure(figsize=(2 + 0.28 * len(columns), 1.5 + 0.28 * len(rows)), layout="constrained")
+    axes = figure.add_subplot()
+    axes.imshow(weights, cmap="Greys", vmin=0, vmax=1, aspect="equal")
+    axes.set_xticks(range(len(columns)), [label.replace("▁", " ") for label in columns], rotation=90)
+    axes.set_yticks(range(len(rows)), [label.replace("▁", " ") for label in rows])
+    axes.xaxis.tick_top()
+    axes.set_xlabel("source")
+    axes.set_ylabel("translation")
+    return figure

@@ -1,0 +1,99 @@
+"""Loading of trained models, by name, folder or address."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+from keras_tying.data.downloads import download
+from keras_tying.pretrained.weights import read_model
+from keras_tying.tasks import TASKS
+from keras_tying.training.runs import Run
+from keras_tying.training.task import Task, check_run, open_task
+from keras_tying.zoo.presets import MANIFEST, find_preset, list_presets, parse_manifest, read_preset
+
+
+def load(name_or_folder: str | os.PathLike, *, sha256: str | None = None) -> Any:
+    """Loads a trained model with its text side, on every backend of Keras.
+
+    Args:
+        name_or_folder: One of these.
+
+            - The name of a trained model of the zoo, see `kt.zoo.list_models(pretrained=True)`.
+            - The folder of a run, or of a preset. A folder that has the name of a trained model is given as `./NAME`
+              or as a `Path`.
+            - The `https://` address of a folder that holds a preset. Its files are downloaded once.
+        sha256: SHA-256 of `preset.json`, which has those of the other files; needed with an address.
+
+    Returns:
+        `TrainedLanguageModel`, `TrainedTranslator`, `TrainedJointLanguageModel` or `TrainedWordVectors`, see
+        `keras_tying.inference`. Its attribute `model` is the `keras.Model`.
+
+    Raises:
+        ValueError: If there is no such model, a file is damaged, or the preset has a newer format.
+        FileNotFoundError: If the folder is no run and no preset, or its training has not ended.
+        ConnectionError: If an address cannot be reached.
+
+    Example:
+
+    >>> import keras_tying as kt
+    >>> lm = kt.load("embedded_small_tied")
+    >>> len(lm.next_words("the value of the", k=3))
+    3
+    """
+    return _with_model(*open_trained(name_or_folder, sha256))
+
+
+def load_for(task: str, name_or_folder: str | os.PathLike) -> Any:
+    """Loads a trained model of one task, a name in `TASKS`. Raises ValueError, also if the model is of another task."""
+    opened, folder = open_trained(name_or_folder)
+    check_run(TASKS[task], Run(folder))
+    return _with_model(opened, folder)
+
+
+def _with_model(task: Task, folder: Path) -> Any:
+    is_preset = (folder / MANIFEST).is_file()
+    return task.trained(read_model(folder) if is_preset else Run(folder).load_model())
+
+
+def open_trained(name_or_folder: str | os.PathLike, sha256: str | None = None) -> tuple[Task, Path]:
+    """The task of a trained model, with its vocabularies, and its folder; see `load`."""
+    folder = _folder(name_or_folder, sha256)
+    if (folder / MANIFEST).is_file():
+        read_preset(folder)
+    elif (folder / "config.toml").is_file():
+        Run(folder).check_finished()
+    elif not folder.is_dir():
+        raise FileNotFoundError(
+            f"There is no folder {folder}. Expected a run, a preset or the name of a trained model."
+        )
+    else:
+        raise FileNotFoundError(
+            f"{folder} is neither a run nor a preset: there is no config.toml and no {MANIFEST} in it."
+        )
+    run = Run.open(folder)
+    return open_task(TASKS[run.settings().recipe.task], run), folder
+
+
+def _folder(name_or_folder: str | os.PathLike, sha256: str | None) -> Path:
+    name = os.fspath(name_or_folder)
+    if "://" in name:
+        return _download(name.rstrip("/"), sha256)
+    if sha256 is not None:
+        raise ValueError(f"`sha256` is for addresses. Received: sha256={sha256!r} with {name!r}")
+    is_path = isinstance(name_or_folder, os.PathLike) or os.sep in name
+    if is_path or (name not in list_presets() and Path(name).is_dir()):
+        return Path(name)
+    return find_preset(name)
+
+
+def _download(address: str, sha256: str | None) -> Path:
+    """Downloads a preset into the cache, if it is not there yet. Returns its folder."""
+    if not address.startswith("https://") or sha256 is None:
+        raise ValueError(
+            f"A preset is downloaded from an https:// address, with the SHA-256 of its {MANIFEST} as `sha256`. "
+            f"Received: {address!r}, sha256={sha256!r}"
+        )
+    manifest = download(f"{address}/{MANIFEST}", sha256, f"presets/{sha256}")
+    for file, expected in parse_manifest(manifest).files.items():
+        download(f"{address}/{file}", expected, f"presets/{sha256}")
+    return manifest.parent

@@ -1,0 +1,86 @@
+"""Publishing of trained models: presets from runs."""
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+
+from keras_tying.files import replacing, sha256_of, write_atomically
+from keras_tying.pretrained.weights import read_model, write_model
+from keras_tying.tables import dump_table
+from keras_tying.tasks import TASKS
+from keras_tying.training.runs import Run, RunSettings
+from keras_tying.training.task import open_task
+from keras_tying.zoo.presets import FORMAT, MANIFEST, Preset, preset_folder, read_preset
+
+NAME = re.compile(r"[a-z0-9]+(_[a-z0-9]+)*")
+
+
+def publish(run: Run, name: str, folder: str | Path | None = None) -> Preset:
+    """Makes a preset from a trained run, and measures its rounded weights.
+
+    Args:
+        run: The run. Its text must be where it was.
+        name: Name of the preset: lower-case letters, digits and single underscores.
+        folder: Folder of presets. Default: `zoo/presets`. An existing preset of the name is replaced.
+
+    Returns:
+        The preset as written.
+
+    Raises:
+        ValueError: If the name is not valid, or the text has changed.
+        FileNotFoundError: If training has not ended, or the text is missing.
+    """
+    if not NAME.fullmatch(name):
+        raise ValueError(f"A preset's name has lower-case letters, digits and underscores. Received: {name!r}")
+    run.check_finished()
+    settings = run.settings()
+    task = open_task(TASKS[settings.recipe.task], run)
+    task.open_text()
+    results = json.loads(run.results.read_text(encoding="utf-8"))
+    place = (preset_folder() if folder is None else Path(folder)) / name
+    place.parent.mkdir(parents=True, exist_ok=True)
+    with replacing(place) as new:
+        new.mkdir()
+        write_model(run.load_model(), new)
+        for file in task.vocabulary_kinds:
+            task.vocabularies[file].save(new / file)
+        write_atomically(
+            new / "config.toml", dump_table(public_settings(settings, list(task.vocabulary_kinds))).encode()
+        )
+        measured = task.measure(read_model(new))
+        preset = Preset(
+            format=FORMAT,
+            name=name,
+            task=settings.recipe.task,
+            files={path.name: sha256_of(path) for path in sorted(new.iterdir())},
+            measured=measured,
+            before_rounding={metric: results[metric] for metric in measured},
+            training={metric: value for metric, value in results.items() if metric not in measured},
+        )
+        write_atomically(new / MANIFEST, (json.dumps(preset.model_dump(), indent=2, default=_plain) + "\n").encode())
+        new.chmod(0o755)
+    return read_preset(place)
+
+
+def _plain(value: np.generic) -> float:
+    return value.item()
+
+
+def public_settings(settings: RunSettings, vocabularies: list[str]) -> RunSettings:
+    """The settings of a run without what belongs to one machine: folders, and files that a preset does not hold."""
+    files = settings.files and {
+        split: [[Path(path).name for path in group] for group in groups] for split, groups in settings.files.items()
+    }
+    return settings.model_copy(
+        update={
+            "data_dir": None,
+            "files": files,
+            "prepared": settings.prepared and Path(settings.prepared).name,
+            "subwords": settings.subwords and Path(settings.subwords).name,
+            "initial_vectors": {side: Path(path).name for side, path in settings.initial_vectors.items()},
+            "together": [],
+            "fingerprints": {file: settings.fingerprints[file] for file in vocabularies},
+        }
+    )

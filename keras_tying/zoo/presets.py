@@ -1,0 +1,114 @@
+"""Presets: folders that hold a trained model, with the SHA-256 of each file.
+
+A preset is `zoo/presets/NAME/` of the repository, also inside the installed package:
+
+- `preset.json`: the `Preset`.
+- `config.toml`: the settings of the run it was made from, with its recipe; paths are names of files only.
+- `model.json`: the configuration of the model, as Keras serializes it.
+- `model.safetensors`: its weights by path, each variable once, in half precision.
+- vocabularies, or a sentencepiece model, as in the run.
+"""
+
+import json
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field
+
+from keras_tying.files import check_fingerprint, sha256_of
+from keras_tying.tables import Table, validate_table
+from keras_tying.zoo.recipes import TaskName, list_recipes, recipe_folder
+
+FORMAT = 1
+"""The newest format of presets that this version reads."""
+MANIFEST = "preset.json"
+
+
+class Preset(Table):
+    """What `preset.json` says of a trained model."""
+
+    format: int = Field(ge=1)
+    name: str
+    task: TaskName
+    files: dict[str, str]
+    """SHA-256 of each other file of the folder."""
+    measured: dict[str, Any]
+    """Metrics of these weights."""
+    before_rounding: dict[str, Any]
+    """The same metrics of the run, whose weights had single precision."""
+    training: dict[str, Any]
+    """How the run was trained: seed, epochs, time, device, commit, versions, command, history."""
+
+
+def preset_folder() -> Path:
+    """The folder of the presets."""
+    return recipe_folder() / "presets"
+
+
+def list_presets() -> list[str]:
+    """Names of the trained models, in alphabetical order.
+
+    Example:
+
+    >>> "embedded_small_tied" in list_presets()
+    True
+    """
+    return sorted(path.parent.name for path in preset_folder().glob(f"*/{MANIFEST}"))
+
+
+def find_preset(name: str) -> Path:
+    """The folder of a trained model.
+
+    Raises:
+        ValueError: If there is none of that name. The message has names like it.
+    """
+    known = list_presets()
+    if name in known:
+        return preset_folder() / name
+    if name in list_recipes():
+        raise ValueError(
+            f"There is no trained model {name!r}, only its recipe. Train it with keras-tying and load the folder of "
+            f"the run. Trained models: {', '.join(known)}"
+        )
+    near = get_close_matches(name, known, 3, 0.5)
+    hint = f"Names like it: {', '.join(near)}" if near else f"Trained models: {', '.join(known)}"
+    raise ValueError(f"There is no trained model {name!r}, and no folder of this name. {hint}")
+
+
+def read_preset(folder: Path) -> Preset:
+    """Reads `preset.json`, and checks the SHA-256 of each file.
+
+    Raises:
+        FileNotFoundError: If a file is missing.
+        ValueError: If a file is damaged, or the preset has a newer format.
+    """
+    preset = parse_manifest(folder / MANIFEST)
+    for file, sha256 in preset.files.items():
+        check_fingerprint(folder / file, "file of the preset", sha256, sha256_of(folder / file))
+    return preset
+
+
+def parse_manifest(path: Path) -> Preset:
+    """Reads `preset.json` alone.
+
+    Raises:
+        FileNotFoundError: If there is no such file.
+        ValueError: If it is not one, or has a newer format.
+    """
+    if not path.is_file():
+        raise FileNotFoundError(f"There is no file {path}. Expected the folder of a preset.")
+    try:
+        values = json.loads(path.read_bytes())
+    except ValueError as error:
+        raise ValueError(f"{path} is not JSON: {error}. Restore it.") from None
+    number = values.get("format") if isinstance(values, dict) else None
+    if isinstance(number, int) and number > FORMAT:
+        raise ValueError(
+            f"{path} has format {number}, and this version of keras-tying reads formats up to {FORMAT}. Install a "
+            "newer one."
+        )
+    preset = validate_table(Preset, values, str(path))
+    if wrong := [name for name in preset.files if Path(name).name != name or name == MANIFEST]:
+        raise ValueError(f"{path}: files must be names in its folder. Received: {wrong[0]!r}")
+    return preset
