@@ -11,10 +11,13 @@ from typing import Any
 import keras
 import numpy as np
 
-from keras_tying.data import Vocabulary, load_word_vectors, without_special_words
+from keras_tying.data import load_word_vectors, without_special_words
 from keras_tying.data.similarity import SimilaritySet
 from keras_tying.metrics import nearest_neighbours, pair_correlations, word_similarity
+from keras_tying.pretrained import load
+from keras_tying.pretrained.loading import open_trained
 from keras_tying.training import Run
+from keras_tying.zoo.presets import MANIFEST, parse_manifest
 from studies.results import labels, read_results
 
 
@@ -43,11 +46,11 @@ class Embedding:
 
 
 def read_embeddings(paths: Sequence[Path]) -> list[Embedding]:
-    """Reads the embeddings of trained runs and word2vec files.
+    """Reads the embeddings of trained models and word2vec files.
 
     Args:
-        paths: Folders of runs whose models have `embedding_matrices()`, or word2vec files (binary if their name ends
-            in `.bin`).
+        paths: Folders of runs, or names of trained models of the zoo, whose models have `embedding_matrices()`, or
+            word2vec files (binary if their name ends in `.bin`).
 
     Raises:
         FileNotFoundError: If a path does not exist, or a run is not finished.
@@ -65,27 +68,35 @@ def trainings(paths: Sequence[Path]) -> list[dict[str, Any]]:
     """Seed, time, device, commit and versions of the training of each run; files have none."""
     kept = ("seed", "epochs", "wall_time_seconds", "device", "precision", "commit", "versions")
     described = zip(paths, labels(paths), strict=True)
-    runs = {label: read_results(Run.open(path).results) or {} for path, label in described if path.is_dir()}
-    return [{"run": label, **{key: results.get(key) for key in kept}} for label, results in runs.items()]
+    trained = {label: _training(path) for path, label in described if not path.is_file()}
+    return [{"run": label, **{key: results.get(key) for key in kept}} for label, results in trained.items()]
+
+
+def _training(path: Path) -> dict[str, Any]:
+    """What is known of the training of a run or of a trained model of the zoo."""
+    _, folder = open_trained(_name(path))
+    manifest = folder / MANIFEST
+    return parse_manifest(manifest).training if manifest.is_file() else read_results(Run(folder).results) or {}
+
+
+def _name(path: Path) -> Path | str:
+    """A folder, or the name of a trained model of the zoo."""
+    return path if path.is_dir() else str(path)
 
 
 def _read(path: Path, source: str) -> list[Embedding]:
-    if not path.is_dir():
+    if path.is_file():
         return [Embedding(source.removesuffix(path.suffix), source, *load_word_vectors(path))]
-    run = Run.open(path)
-    model = run.load_model()
+    trained = load(_name(path))
+    model = trained.model
     if not hasattr(model, "embedding_matrices"):
         raise ValueError(
             f"Expected {path} to have a model with input and output embeddings. Received: {type(model).__name__}"
         )
-    vocabulary = Vocabulary.load(run.vocabulary)
+    vocabulary = trained.vocabulary
     updates, embeddings = _updates(model), []
     for role, variable in model.embedding_matrices().items():
         matrix = keras.ops.convert_to_numpy(variable)
-        if len(matrix) != len(vocabulary):
-            raise ValueError(
-                f"{path} has {len(matrix)} words in its model. Received: a vocabulary of {len(vocabulary)}."
-            )
         counted = without_special_words(vocabulary, updates[role])[1] if role in updates else None
         embeddings.append(Embedding(role, source, *without_special_words(vocabulary, matrix), counted))
     return embeddings

@@ -9,6 +9,7 @@ DESCRIPTION = """Measures what embeddings have learned.
 
 {command} runs/word2vec runs/word2vec_tied          trained runs of one text
 {command} runs/ptb_small_untied runs/ptb_small_tied --data-dir DIR
+{command} word2vec word2vec_tied                    trained models of the zoo
 {command} vectors.bin                               a file in word2vec's format
 """
 QUERIES = ["company", "man", "money", "said", "good", "city"]
@@ -28,7 +29,7 @@ COMMAND = Command(
     (
         Option(
             "runs",
-            "folder of a run, or word2vec file",
+            "trained model of the zoo, folder of a run, or word2vec file",
             positional=True,
             settings={"nargs": "+", "type": path, "metavar": "RUN"},
         ),

@@ -29,8 +29,7 @@ def embeddings(rng):
 
 
 def finished_run(folder, model, vocabulary):
-    run = Run.create(folder, SETTINGS, lambda _: None)
-    vocabulary.save(run.vocabulary)
+    run = Run.create(folder, SETTINGS, lambda new: vocabulary.save(new / "vocabulary.txt"))
     model.save(run.model)
     return folder
 
@@ -100,7 +99,7 @@ def test_files_of_one_name_are_all_measured(tmp_path, rng):
 
 
 def test_an_unfinished_run_is_named(tmp_path, vocabulary):
-    vocabulary.save(Run.create(tmp_path / "run", SETTINGS, lambda _: None).vocabulary)
+    Run.create(tmp_path / "run", SETTINGS, lambda new: vocabulary.save(new / "vocabulary.txt"))
     with pytest.raises(FileNotFoundError, match=r"run has no trained model yet"):
         read_embeddings([tmp_path / "run"])
 

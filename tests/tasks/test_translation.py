@@ -5,8 +5,9 @@ import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 import keras_tying as kt
+from keras_tying.inference import translator
 from keras_tying.inference.translator import pair_perplexity, translate_sentences
-from keras_tying.tasks import TranslationTask, translation
+from keras_tying.tasks import TranslationTask
 from keras_tying.training import CheckpointStore, Run, RunSettings, fit
 from keras_tying.training.optimisation import make_optimizer
 from keras_tying.zoo.recipes import Model, TokenBatchOptimisation, TranslationRecipe
@@ -83,7 +84,7 @@ class CopyingTranslator:
 
 
 def test_translations_come_in_the_order_of_their_sentences(subwords, monkeypatch):
-    monkeypatch.setattr(translation, "POSITIONS_PER_CALL", 40)
+    monkeypatch.setattr(translator, "POSITIONS_PER_CALL", 40)
     sentences = ["dog", "cat snow house dog", "", *["snow snow", "house"] * 9]
     assert translate_sentences(CopyingTranslator(), subwords, sentences, beam=2) == sentences
 
