@@ -33,7 +33,7 @@ def check_same_settings(run: Run, received: RunSettings) -> None:
 
 def _deciding(settings: RunSettings) -> dict[str, Any]:
     """The settings that decide a run and that a command gives."""
-    names = ("seed", "precision", "data_dir", "files", "prepared", "subwords", "initial_vectors")
+    names = ("seed", "precision", "data_dir", "files", "prepared", "subwords", "initial_vectors", "start", "add_words")
     recipe = {table: getattr(settings.recipe, table).model_dump() for table in RECIPE_TABLES}
     return {**settings.model_dump(include=set(names)), **recipe}
 

@@ -1,8 +1,8 @@
 """`keras-tying lm`: trains language models."""
 
-from keras_tying.commands.options import Option, real, whole
+from keras_tying.commands.options import DEFAULT_MODE, Option, real, whole
 from keras_tying.commands.text import check_text, text_options
-from keras_tying.commands.training import model_option, training_command
+from keras_tying.commands.training import FLAG, model_option, training_command
 
 DESCRIPTION = """Trains a language model, resumes a run, evaluates one, scores text or writes it.
 
@@ -11,6 +11,7 @@ DESCRIPTION = """Trains a language model, resumes a run, evaluates one, scores t
 {command} --train-file A --valid-file B --test-file C         your own UTF-8 text, not tokenized
 {command} --prepared DIR                                      text of any size, see train/prepare.py
 {command} --resume runs/NAME                                  after Ctrl-C; with --epochs it goes on longer
+{command} --from ptb_small_tied --train-file A --valid-file B --test-file C    train on from a trained model
 {command} --evaluate runs/NAME                                exact; --mc-passes 50 also with dropout
 {command} --generate ptb_small_tied "the value of"            continue a text; or each line of standard input
 {command} --score ptb_small_tied < text                       perplexity of each line
@@ -25,6 +26,19 @@ COMMAND = training_command(
     ("embedded_small_tied",),
     (
         *text_options(("train", "valid", "test")),
+        model_option(
+            "from",
+            "start from a trained model: from its weights, words and recipe",
+            modes=(DEFAULT_MODE,),
+            excludes=("recipe", "tied", "prepared"),
+        ),
+        Option(
+            "add-words",
+            "with --from: add the words of the training text that the model does not know",
+            default=False,
+            needs=("from",),
+            settings=FLAG,
+        ),
         Option(
             "mc-passes",
             "with --evaluate: also average N passes with dropout",

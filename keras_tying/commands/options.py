@@ -5,6 +5,7 @@ Nothing here imports Keras, so `--help` and wrong arguments are answered at once
 
 import argparse
 import math
+import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -207,11 +208,11 @@ def path(text: str) -> Path:
     return Path(text)
 
 
-def model_name(text: str) -> str:
-    """The type of a trained model's name, or of a folder. An empty one is an error."""
+def model_name(text: str) -> str | Path:
+    """The type of a trained model: its name, or the path of a folder. An empty one is an error."""
     if not text:
         raise argparse.ArgumentTypeError("expected a trained model or the folder of a run. Received: ''")
-    return text
+    return Path(text) if os.sep in text else text
 
 
 def name(text: str) -> str:

@@ -12,6 +12,7 @@ from typing import Any
 import keras
 
 from keras_tying.commands.changed_runs import change_epochs, check_same_settings
+from keras_tying.commands.continued_models import continued_task
 from keras_tying.commands.inference import MODES
 from keras_tying.commands.overlap import overlap
 from keras_tying.commands.text import check_data_dir
@@ -53,7 +54,9 @@ def run_training(task_class: type[Task], arguments: argparse.Namespace) -> int:
         return overlap(TranslationTask(settings), arguments.record)
 
     def new_task(recipe: str, files: dict[str, list[list[Path]]] | None) -> Task:
-        return task_class(_new_settings(task_class, arguments, recipe, files))
+        if "from" not in arguments.given:
+            return task_class(_new_settings(task_class, arguments, recipe, files))
+        return continued_task(arguments, lambda start: _new_settings(task_class, arguments, recipe, files, start))
 
     distribution = open_distribution(arguments.strategy, arguments.replicas, arguments.wait_minutes)
     runs = _open_runs(task_class, arguments, distribution, new_task)
@@ -129,6 +132,8 @@ def run_folders(arguments: argparse.Namespace) -> dict[str, Path]:
     Raises:
         ValueError: If two recipes would have the same folder.
     """
+    if "from" in arguments.given:
+        return {"": arguments.run or Path("runs") / f"{Path(arguments.given['from']).name}_continued"}
     names = {recipe: Path(recipe).name.removesuffix(".toml") for recipe in arguments.recipe}
     if len(set(names.values())) < len(arguments.recipe):
         raise ValueError(f"Recipes of one command need different names. Received: {' '.join(arguments.recipe)}")
@@ -143,8 +148,11 @@ def _new_settings(
     arguments: argparse.Namespace,
     recipe_name: str,
     files: dict[str, list[list[Path]]] | None,
+    recipe: Recipe | None = None,
 ) -> RunSettings:
-    recipe = load_recipe(recipe_name, task_class.name)  # type: ignore[arg-type]  # each class has one of the names
+    """The settings of a new run by a recipe of the zoo, or by another one if it is given."""
+    if recipe is None:
+        recipe = load_recipe(recipe_name, task_class.name)  # type: ignore[arg-type]  # each class has one of the names
     check_task(task_class, recipe, f"the recipe {recipe_name!r}")
     assigned = _assignments(arguments.set)
     given = task_class.changes(changed_recipe(recipe, assigned), arguments)
@@ -152,11 +160,11 @@ def _new_settings(
     if arguments.epochs is not None:
         changes["optimisation.epochs"] = arguments.epochs
     changes = _without_conflict(changes, assigned)
-    if changes.get("data.corpus", recipe.data.corpus) != recipe.data.corpus:  # type: ignore[attr-defined]  # all have it
+    if recipe_name and changes.get("data.corpus", recipe.data.corpus) != recipe.data.corpus:  # type: ignore[attr-defined]  # all have it
         recipe = for_other_text(recipe, recipe_name, changes["data.corpus"])
 
-    def resolved(path: Path | None) -> str | None:
-        return None if path is None else str(path.resolve())
+    def resolved(path: Path | str | None) -> str | None:
+        return str(path.resolve()) if isinstance(path, Path) else path
 
     values: dict[str, Any] = {
         "recipe": changed_recipe(recipe, changes).model_dump(exclude_none=True),
@@ -168,6 +176,8 @@ def _new_settings(
         "files": files
         and {split: [[str(resolved(path)) for path in group] for group in groups] for split, groups in files.items()},
         "prepared": resolved(getattr(arguments, "prepared", None)),
+        "start": resolved(arguments.given.get("from")),
+        "add_words": getattr(arguments, "add_words", False),
         "subwords": resolved(getattr(arguments, "subwords", None)),
         "initial_vectors": {name: resolved(path) for name, path in task_class.initial_vectors(arguments).items()},
     }
@@ -244,7 +254,7 @@ def changed_recipe(recipe: Recipe, changes: dict[str, Any]) -> Recipe:
 
 def reproducing_command(task_class: type[Task], arguments: argparse.Namespace, recipe: str) -> str:
     """The command that gives the same results elsewhere. Placeholders stand for paths of this machine."""
-    words = ["python", task_class.script, "--recipe", recipe, "--seed", str(arguments.seed)]
+    words = ["python", task_class.script, *(["--recipe", recipe] if recipe else []), "--seed", str(arguments.seed)]
     for name, value in arguments.given.items():
         if name in NOT_REPRODUCED:
             continue

@@ -143,16 +143,18 @@ def data_dir_option(modes: tuple[str, ...] = (DEFAULT_MODE,), excludes: tuple[st
     )
 
 
-def model_option(name: str, help: str, *further: str) -> Option:
-    """An option that chooses a mode and names a trained model: one of the zoo, or the folder of a run.
+def model_option(name: str, help: str, further: str | None = None, **more: Any) -> Option:
+    """An option that names a trained model: one of the zoo, or the folder of a run.
 
     Args:
         name: Its name.
         help: What it does.
-        *further: What the same option takes after the model, as shown in the help, or nothing.
+        further: What the same option takes after the model, as shown in the help. Default: nothing.
+        **more: Further attributes of the option.
     """
-    count: dict[str, Any] = {"nargs": "+", "metavar": ("MODEL", *further)} if further else {"metavar": "MODEL"}
-    return Option(name, help, settings={"type": model_name, **count})
+    if further:
+        return Option(name, help, settings={"nargs": "+", "metavar": ("MODEL", further)}, **more)
+    return Option(name, help, settings={"type": model_name, "metavar": "MODEL"}, **more)
 
 
 def check_not_set(arguments: argparse.Namespace, option: str, *keys: str) -> None:

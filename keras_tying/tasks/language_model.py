@@ -6,14 +6,18 @@ from typing import Any
 
 import keras
 import numpy as np
+import safetensors.numpy
 
-from keras_tying.data import SPLITS, PreparedText, Windows, windows
+from keras_tying.data import SPLITS, PreparedText, Vocabulary, Windows, windows
+from keras_tying.files import write_atomically
 from keras_tying.inference import TrainedLanguageModel
 from keras_tying.inference.language_model import check_length, mc_perplexity, stream_perplexity
 from keras_tying.tasks.text import TextTask, open_corpus
 from keras_tying.training.batches import BlockBatches
 from keras_tying.training.progress import Progress
+from keras_tying.training.runs import Run, RunSettings
 
+INITIAL_WEIGHTS = "initial_weights.safetensors"
 GENERATED_WORDS = 60
 """Length of the sample text in TensorBoard."""
 
@@ -28,12 +32,21 @@ class LanguageModelTask(TextTask):
     ids: dict[str, np.ndarray | PreparedText]
     """Word ids of each split."""
 
+    def __init__(self, settings: RunSettings):
+        super().__init__(settings)
+        self.start: TrainedLanguageModel | None = None
+        """The trained model that a new run starts from. Its words become those of the run."""
+        self.initial_weights: dict[str, np.ndarray] = {}
+        """Weights that training starts from, by place. Empty: random ones."""
+
     @property
     def epoch_size(self) -> int:
         return len(self.ids["train"])
 
     def learn_vocabularies(self) -> dict[str, Any]:
         data = self.recipe.data
+        if self.start is not None:
+            return {"vocabulary.txt": self._vocabulary_of_start(self.start)}
         vocabulary = self.vocabulary_of_corpus()
         if data.corpus != "files" and data.vocabulary_size not in (None, len(vocabulary)):
             raise ValueError(
@@ -41,6 +54,26 @@ class LanguageModelTask(TextTask):
                 f"Received: a corpus of {len(vocabulary):,}. Check the data folder, or change data.vocabulary_size."
             )
         return {"vocabulary.txt": vocabulary}
+
+    def _vocabulary_of_start(self, start: TrainedLanguageModel) -> Vocabulary:
+        """Takes weights and words of a trained model; `add_words` adds those of the training text."""
+        if self.settings.add_words:
+            found = self.vocabulary_of_corpus().words
+            start = start.with_vocabulary([*start.vocabulary.words, *(w for w in found if w not in start.vocabulary)])
+        values = (keras.ops.convert_to_numpy(weight) for weight in start.model.weights)
+        self.initial_weights = {f"{place:03d}": np.array(value, order="C") for place, value in enumerate(values)}
+        return start.vocabulary
+
+    def write_files(self, folder: Path) -> None:
+        super().write_files(folder)
+        if self.initial_weights:
+            write_atomically(folder / INITIAL_WEIGHTS, safetensors.numpy.save(self.initial_weights))
+
+    def open_files(self, run: Run) -> None:
+        super().open_files(run)
+        if INITIAL_WEIGHTS in self.settings.fingerprints:
+            path = self.checked(run, INITIAL_WEIGHTS, "file of initial weights")
+            self.initial_weights = safetensors.numpy.load_file(path)
 
     def load_text(self) -> None:
         corpus = open_corpus(self.settings)
@@ -50,7 +83,11 @@ class LanguageModelTask(TextTask):
             check_length(self.ids[split], rows, f"The {split} text")
 
     def build_model(self, **changes: Any) -> keras.Model:
-        return self.create_model(changes, vocabulary_size=len(self.vocabulary))
+        model = self.create_model(changes, vocabulary_size=len(self.vocabulary))
+        if self.initial_weights and not changes:
+            for weight, value in zip(model.weights, self.initial_weights.values(), strict=True):
+                weight.assign(value)
+        return model
 
     def windows(self) -> Windows:
         """The training text, cut into windows."""

@@ -44,6 +44,10 @@ class RunSettings(Table):
     """Folder of prepared text."""
     initial_vectors: dict[str, str] = Field(default_factory=dict)
     """Where word vectors start from: a `run`, or files for `source` and `target`."""
+    start: str | None = None
+    """The trained model that training starts from: its name in the zoo, or its folder."""
+    add_words: bool = False
+    """Whether words of the training text that it does not know are added to its words."""
     subwords: str | None = None
     """A sentencepiece model to use instead of a new one."""
     fingerprints: dict[str, str] = Field(default_factory=dict)

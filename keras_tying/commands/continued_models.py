@@ -1,0 +1,46 @@
+"""`keras-tying lm --from`: new runs that start from a trained model."""
+
+import argparse
+from collections.abc import Callable
+from typing import Any
+
+from keras_tying.pretrained.loading import load_for, open_trained
+from keras_tying.tasks import LanguageModelTask
+from keras_tying.training.runs import Run, RunSettings
+from keras_tying.training.task import check_run
+from keras_tying.zoo.recipes import Recipe
+
+
+def continued_task(arguments: argparse.Namespace, settings_of: Callable[[Recipe], RunSettings]) -> LanguageModelTask:
+    """The task of a new run that starts from the weights and words of a trained model.
+
+    Args:
+        arguments: The command's arguments.
+        settings_of: Makes the settings of the run from the recipe of the trained model.
+
+    Raises:
+        ValueError: If the model is of another task, or the settings change it.
+    """
+    name = arguments.given["from"]
+    start: Any
+    start, folder = open_trained(name)
+    check_run(LanguageModelTask, Run(folder))
+    recipe = start.recipe.model_copy(
+        update={
+            "title": f"Continued from {name}",
+            "description": f"The model {name} ({start.recipe.title}), trained on another text.",
+            "notes": "",
+            "published": None,
+            "measured": None,
+            "data": start.recipe.data.model_copy(
+                update={"tokenization": start.tokenization, "vocabulary_size": None, "minimum_count": 1}
+            ),
+        }
+    )
+    settings = settings_of(recipe)
+    if settings.recipe.model != recipe.model:
+        changed = " ".join(each for each in arguments.set if each.startswith("model."))
+        raise ValueError(f"--from keeps the model of {name}. Received: --set {changed}")
+    task = LanguageModelTask(settings)
+    task.start = load_for("language_model", name)
+    return task

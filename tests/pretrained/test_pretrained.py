@@ -1,0 +1,266 @@
+import json
+import shutil
+
+import keras
+import numpy as np
+import pytest
+from safetensors.numpy import load_file, save_file
+
+import keras_tying as kt
+from keras_tying.data.downloads import cache
+from keras_tying.files import sha256_of
+from keras_tying.pretrained import loading, publish
+from keras_tying.pretrained.publishing import public_settings
+from keras_tying.training import Run
+from keras_tying.zoo.presets import MANIFEST, list_presets, preset_folder
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """A finished run on files of one's own."""
+    folder = tmp_path_factory.mktemp("runs")
+    lines = list(kt.data.load_corpus("embedded").lines("valid"))[:150]
+    text = folder / "text.txt"
+    text.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    files = [word for split in ("train", "valid", "test") for word in (f"--{split}-file", str(text))]
+    settings = ["model.units=8", "data.vocabulary_size=200", "optimisation.batch_size=5"]
+    main(["lm", "--run", str(folder / "run"), "--epochs", "1", "--set", *settings, *files])
+    return Run(folder / "run")
+
+
+def main(arguments):
+    from keras_tying.commands import main
+
+    assert main(arguments) == 0
+
+
+@pytest.fixture(scope="module")
+def presets(run, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("presets")
+    publish(run, "mine", folder)
+    return folder
+
+
+@pytest.fixture
+def preset(presets, tmp_path):
+    """A preset that a test may damage."""
+    return shutil.copytree(presets / "mine", tmp_path / "mine")
+
+
+def change_manifest(preset, **changes):
+    manifest = preset / MANIFEST
+    manifest.write_text(json.dumps({**json.loads(manifest.read_text()), **changes}))
+
+
+def test_a_run_and_its_preset_give_the_same_model_but_for_rounding(run, presets):
+    from_run, from_preset = kt.load(run.folder), kt.load(presets / "mine")
+    assert type(from_run) is type(from_preset) is kt.inference.TrainedLanguageModel
+    assert from_run.tokenization == from_preset.tokenization == "words"
+    assert from_run.vocabulary.words == from_preset.vocabulary.words
+    for ours, theirs in zip(from_run.model.weights, from_preset.model.weights, strict=True):
+        np.testing.assert_array_equal(np.array(ours).astype(np.float16), theirs)
+
+
+def test_the_published_weights_are_measured_beside_those_of_the_run(run, presets):
+    preset = json.loads((presets / "mine" / MANIFEST).read_text())
+    results = json.loads(run.results.read_text())
+    assert preset["before_rounding"]["test_perplexity"] == results["test_perplexity"]
+    assert preset["measured"]["test_perplexity"] == pytest.approx(results["test_perplexity"], rel=1e-3)
+    assert preset["measured"]["test_perplexity"] != results["test_perplexity"]
+    assert preset["training"]["seed"] == 1
+    lines = (run.folder.parent / "text.txt").read_text().splitlines()
+    assert kt.load(presets / "mine").perplexity(lines) == pytest.approx(preset["measured"]["test_perplexity"])
+
+
+def test_a_preset_holds_the_tied_matrix_once_in_half_precision(presets):
+    weights = load_file(presets / "mine" / "model.safetensors")
+    assert [value.shape for value in weights.values()].count((200, 8)) == 1
+    assert {value.dtype for value in weights.values()} == {np.dtype(np.float16)}
+
+
+def test_a_preset_names_no_folder_of_the_machine(presets, run):
+    for path in (presets / "mine").iterdir():
+        assert str(run.folder.parent).encode() not in path.read_bytes()
+
+
+def test_settings_for_others_keep_the_names_of_files(run):
+    public = public_settings(run.settings(), ["vocabulary.txt"])
+    assert public.files == {split: [["text.txt"]] for split in ("train", "valid", "test")}
+    assert list(public.fingerprints) == ["vocabulary.txt"]
+
+
+def test_counts_beyond_half_precision_stay_as_they_are(tmp_path):
+    from keras_tying.pretrained.weights import read_model, write_model
+
+    model = kt.zoo.skip_gram(10, 4)
+    model.input_updates.assign(np.full(10, 1e6))
+    write_model(model, tmp_path)
+    np.testing.assert_array_equal(read_model(tmp_path).input_updates, np.full(10, 1e6))
+
+
+def test_a_quantized_model_is_published_as_it_is(tmp_path):
+    from keras_tying.pretrained.weights import read_model, write_model
+
+    model = kt.zoo.recurrent_language_model(20, 8)
+    model.quantize("int8")
+    write_model(model, tmp_path)
+    words = np.array([[1, 2, 3]])
+    np.testing.assert_allclose(read_model(tmp_path)(words), model(words), atol=1e-2)
+
+
+def test_presets_of_the_zoo_are_intact_and_have_a_recipe():
+    assert list_presets()
+    for name in list_presets():
+        kt.zoo.presets.read_preset(preset_folder() / name)
+        assert name in kt.zoo.recipes.list_recipes()
+        assert kt.zoo.list_models(name, pretrained=True) == [name]
+
+
+def test_no_preset_of_the_zoo_is_larger_than_ten_megabytes():
+    for name in list_presets():
+        assert sum(path.stat().st_size for path in (preset_folder() / name).iterdir()) < 10e6
+
+
+def test_the_preset_of_the_embedded_corpus_has_the_recorded_perplexity():
+    lines = kt.data.load_corpus("embedded").lines("test")
+    preset = kt.zoo.presets.read_preset(preset_folder() / "embedded_small_tied")
+    assert kt.load("embedded_small_tied").perplexity(lines) == pytest.approx(
+        preset.measured["test_perplexity"], abs=0.01
+    )
+
+
+def test_an_address_is_downloaded_once_and_checked(presets, monkeypatch, tmp_path):
+    downloads = []
+
+    def download(address, sha256, folder):
+        downloads.append(address)
+        path = tmp_path / folder / address.rpartition("/")[2]
+        path.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(presets / "mine" / path.name, path)
+        assert sha256_of(path) == sha256
+        return path
+
+    monkeypatch.setattr(loading, "download", download)
+    manifest = sha256_of(presets / "mine" / MANIFEST)
+    assert kt.load("https://example.org/mine/", sha256=manifest).vocabulary
+    assert downloads[0] == f"https://example.org/mine/{MANIFEST}"
+    assert len(downloads) == len(list((presets / "mine").iterdir()))
+
+
+def test_without_a_network_one_line_says_so(monkeypatch, tmp_path):
+    import pooch
+
+    def retrieve(*_, **__):
+        raise OSError("Name or service not known")
+
+    monkeypatch.setattr(pooch, "retrieve", retrieve)
+    with pytest.raises(ConnectionError, match=r"https://example.org/mine/preset.json could not be downloaded"):
+        kt.load("https://example.org/mine", sha256="0" * 64)
+    assert cache("presets").parent.name == "keras_tying"
+
+
+WRONG = {
+    "embeded_small_tied": r"no trained model 'embeded_small_tied'.*Names like it: embedded_small_tied",
+    "ptb_large_tied": r"no trained model 'ptb_large_tied', only its recipe",
+    "xyz": r"no trained model 'xyz'.*Trained models: .*word2vec",
+    "http://example.org/a": r"an https:// address, with the SHA-256",
+    "https://example.org/a": r"sha256=None",
+    "../mine": r"There is no folder ../mine",
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_name_that_cannot_be_loaded_is_one_line(name):
+    with pytest.raises((ValueError, FileNotFoundError), match=WRONG[name]) as error:
+        kt.load(name)
+    assert "\n" not in str(error.value)
+
+
+def test_a_folder_that_is_no_run_is_refused(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"neither a run nor a preset: there is no config.toml"):
+        kt.load(tmp_path)
+
+
+def test_an_unfinished_run_is_refused(run, tmp_path):
+    unfinished = shutil.copytree(run.folder, tmp_path / "run", ignore=shutil.ignore_patterns("model.keras"))
+    with pytest.raises(FileNotFoundError, match=r"has no trained model yet"):
+        kt.load(unfinished)
+
+
+@pytest.mark.parametrize("file", ["model.safetensors", "model.json", "vocabulary.txt", "config.toml"])
+def test_damaged_files_are_named(preset, file):
+    content = bytearray((preset / file).read_bytes())
+    content[len(content) // 2] ^= 1
+    (preset / file).write_bytes(content)
+    with pytest.raises(ValueError, match=rf"{file} is not the file of the preset: expected SHA-256"):
+        kt.load(preset)
+    (preset / file).unlink()
+    with pytest.raises(FileNotFoundError, match=rf"There is no file .*{file}"):
+        kt.load(preset)
+
+
+def test_a_newer_format_is_refused(preset):
+    change_manifest(preset, format=2, something="new")
+    with pytest.raises(ValueError, match=r"has format 2, and this version of keras-tying reads formats up to 1"):
+        kt.load(preset)
+
+
+@pytest.mark.parametrize("name", ["../secret", "/etc/passwd", "a/b", MANIFEST])
+def test_names_in_a_manifest_are_confined_to_its_folder(preset, name):
+    change_manifest(preset, files={name: "0" * 64})
+    with pytest.raises(ValueError, match=r"files must be names in its folder"):
+        kt.load(preset)
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", "\x00", '{"format": "1"}'])
+def test_a_manifest_of_something_else_is_refused(preset, text):
+    (preset / MANIFEST).write_text(text)
+    with pytest.raises(ValueError, match=MANIFEST):
+        kt.load(preset)
+
+
+def test_weights_of_another_model_are_refused(preset):
+    weights = load_file(preset / "model.safetensors")
+    name = next(iter(weights))
+    weights[name] = weights[name][:-1].copy()
+    save_file(weights, preset / "model.safetensors")
+    files = json.loads((preset / MANIFEST).read_text())["files"]
+    change_manifest(preset, files={**files, "model.safetensors": sha256_of(preset / "model.safetensors")})
+    with pytest.raises(ValueError, match=r"has not the weights of model.json"):
+        kt.load(preset)
+
+
+def test_a_configuration_cannot_run_code(preset):
+    layer = keras.layers.Lambda(lambda x: x)
+    config = {"module": "keras.layers", "class_name": "Lambda", "config": layer.get_config(), "registered_name": None}
+    (preset / "model.json").write_text(json.dumps(config))
+    files = json.loads((preset / MANIFEST).read_text())["files"]
+    change_manifest(preset, files={**files, "model.json": sha256_of(preset / "model.json")})
+    with pytest.raises(ValueError, match=r"cannot be read"):
+        kt.load(preset)
+
+
+@pytest.mark.parametrize("name", ["", "../mine", "Mine", "my model", "my__model"])
+def test_names_of_presets_are_plain(run, tmp_path, name):
+    with pytest.raises(ValueError, match=r"lower-case letters, digits and underscores"):
+        publish(run, name, tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+def test_publishing_again_replaces_the_preset(run, presets):
+    before = (presets / "mine" / "model.safetensors").read_bytes()
+    publish(run, "mine", presets)
+    assert (presets / "mine" / "model.safetensors").read_bytes() == before
+    assert [path.name for path in presets.iterdir()] == ["mine"]
+
+
+def test_a_changed_text_is_not_measured(run, tmp_path):
+    text = run.folder.parent / "text.txt"
+    content = text.read_bytes()
+    try:
+        text.write_bytes(content + b"one more line\n")
+        with pytest.raises(ValueError, match=r"text.txt is not the text this run was made with"):
+            publish(run, "mine", tmp_path)
+    finally:
+        text.write_bytes(content)
+    assert not list(tmp_path.iterdir())
