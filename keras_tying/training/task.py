@@ -257,7 +257,7 @@ def check_run(task_class: type[Task], run: Run) -> None:
     task = run.settings().recipe.task
     if task != task_class.name:
         raise ValueError(
-            f"{run.folder} is a run of {SCRIPTS[task]}. Received: {task_class.script}, which takes runs of its own."
+            f"{run.folder} is a model of {SCRIPTS[task]}. Received: {task_class.script}, which takes models of its own."
         )
 
 
