@@ -46,12 +46,13 @@ def read_embeddings(paths: Sequence[Path]) -> list[Embedding]:
     """Reads the embeddings of trained runs and word2vec files.
 
     Args:
-        paths: Folders of runs whose models have `embedding_matrices()`, or word2vec files (binary if their name ends
-            in `.bin`).
+        paths: Folders of runs whose models have one vocabulary, or word2vec files (binary if their name ends in
+            `.bin`).
 
     Raises:
         FileNotFoundError: If a path does not exist, or a run is not finished.
-        ValueError: If a file is not in word2vec's format, or vocabulary and model differ in size.
+        ValueError: If a file is not in word2vec's format, a model has a source vocabulary too, or vocabulary and model
+            differ in size.
     """
     found = [each for path, source in zip(paths, labels(paths), strict=True) for each in _read(path, source)]
     roles = Counter(embedding.label for embedding in found)
@@ -74,13 +75,15 @@ def _read(path: Path, source: str) -> list[Embedding]:
         return [Embedding(source.removesuffix(path.suffix), source, *load_word_vectors(path))]
     run = Run.open(path)
     model = run.load_model()
-    if not hasattr(model, "embedding_matrices"):
+    matrices = model.embedding_matrices()
+    if "source" in matrices:
         raise ValueError(
-            f"Expected {path} to have a model with input and output embeddings. Received: {type(model).__name__}"
+            f"Expected {path} to have a model with one vocabulary. Received: {type(model).__name__} with "
+            f"the embeddings {', '.join(matrices)}"
         )
     vocabulary = Vocabulary.load(run.vocabulary)
     updates, embeddings = _updates(model), []
-    for role, variable in model.embedding_matrices().items():
+    for role, variable in matrices.items():
         matrix = keras.ops.convert_to_numpy(variable)
         if len(matrix) != len(vocabulary):
             raise ValueError(

@@ -1,11 +1,13 @@
 """Translation: sentence pairs in subwords, beam search, BLEU."""
 
+import html
 import io
 import logging
 import math
+import re
 import sys
 from argparse import Namespace
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from types import MappingProxyType
@@ -107,10 +109,6 @@ class TranslationTask(Task):
         return self.vocabularies["subwords.model"]
 
     @property
-    def words(self) -> list[str]:
-        return self.subwords.words
-
-    @property
     def epoch_size(self) -> int:
         return self.pairs["train"].target_tokens
 
@@ -192,13 +190,21 @@ class TranslationTask(Task):
         return {"val_perplexity": perplexity, "val_bleu": translation_scores(self.translations, references)["bleu"]}
 
     def sample(self, model: keras.Model) -> tuple[str, str]:
+        """The first sentences of the validation text beside their references and translations."""
         rows = zip(self.text["valid"][:SAMPLES], self.translations, strict=False)
-        return "translations", "\n\n".join(
-            f"{source}\n\n- {reference}\n- {translation}" for (source, reference), translation in rows
-        )
+        sentences = [(source, reference, translation) for (source, reference), translation in rows]
+        return "translations", markdown_table(("source", "reference", "translation"), sentences)
 
-    def plot(self, model: keras.Model) -> "Figure":
-        return attention_plot(model, self.subwords, self.text["valid"][0][0], self.translations[0])
+    def plot(self, model: keras.Model) -> "tuple[str, Figure]":
+        return "attention", attention_plot(model, self.subwords, self.text["valid"][0][0], self.translations[0])
+
+    def word_frequencies(self, model: keras.Model) -> dict[str, dict[str, int]]:
+        source, target = self.pairs["train"].counts(len(self.subwords))
+        by_role = {"source": source, "tied": source + target}
+        return {
+            role: dict(zip(self.subwords.words, by_role.get(role, target).tolist(), strict=True))
+            for role in model.embedding_matrices()
+        }
 
     def measure(self, model: keras.Model, progress: Progress | None = None, beam_size: int = 5) -> dict[str, Any]:
         """BLEU, chrF and perplexity of every split but the training text, under names such as `test_bleu`."""
@@ -365,6 +371,16 @@ def _overlap(arguments: Namespace, new_task: Callable[[], TranslationTask]) -> i
         }
         print(write_results(f"overlap_{data.corpus}_{source}_{target}".lower(), results))
     return 0
+
+
+def markdown_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table in Markdown. Characters of a cell that have a meaning in Markdown or HTML stand for themselves."""
+    cells = [[_markdown_cell(text) for text in row] for row in rows]
+    return "\n".join(f"| {' | '.join(row)} |" for row in (header, ["---"] * len(header), *cells))
+
+
+def _markdown_cell(text: str) -> str:
+    return re.sub(r"([\\`*_\[\]|])", r"\\\1", html.escape(" ".join(text.split()), quote=False))
 
 
 def attention_plot(model: keras.Model, subwords: Subwords, source: str, translation: str) -> "Figure":
