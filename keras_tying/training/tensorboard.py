@@ -177,13 +177,13 @@ def write_results(folder: Path, settings: RunSettings, model: keras.Model, resul
         folder: The log folder.
         settings: Of the run.
         model: The trained model.
-        results: The contents of `results.json`. Its floats are the metrics.
+        results: The contents of `results.json`. Its floats are the metrics, tagged `final/NAME`.
     """
     folder.mkdir(parents=True, exist_ok=True)
     started = time.time() - results["wall_time_seconds"]
     parameters = hyper_parameters(settings, model)
     summaries = [hparams_pb(parameters, trial_id="", start_time_secs=started)]  # a run is named by its folder
-    summaries += [scalar_pb(f"results/{name}", value) for name, value in results.items() if isinstance(value, float)]
+    summaries += [scalar_pb(f"final/{name}", value) for name, value in results.items() if isinstance(value, float)]
     events = [Event(step=results["epochs"], summary=summary) for summary in summaries]
     path = folder / f"{event_file_name()}{RESULTS}"
     write_atomically(path, encode_events([Event(file_version=FILE_VERSION), *events]))

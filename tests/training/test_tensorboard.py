@@ -116,9 +116,9 @@ def test_results_stand_beside_the_hyper_parameters(tmp_path, model):
     start = parse_session_start_info_plugin_data(found.SummaryMetadata(SESSION_START_INFO_TAG).plugin_data.content)
     assert start.hparams["model.name"].string_value == "ptb_small"
     assert not start.group_name  # TensorBoard then names the run by its folder
-    assert points(tmp_path, "results/test_perplexity") == [(2, 95)]
-    assert {"results/wall_time_seconds", "results/test_perplexity"} == {
-        tag for tag in found.Tags()["tensors"] if tag.startswith("results/")
+    assert points(tmp_path, "final/test_perplexity") == [(2, 95)]
+    assert {"final/wall_time_seconds", "final/test_perplexity"} == {
+        tag for tag in found.Tags()["tensors"] if tag.startswith("final/")
     }
 
 
@@ -128,7 +128,7 @@ def test_results_replace_those_of_an_earlier_end_and_no_chart(log, tmp_path, mod
     write_results(tmp_path, recipe, model, RESULTS)
     log([2])
     write_results(tmp_path, recipe, model, {**RESULTS, "epochs": 3, "test_perplexity": 90.0})
-    assert points(tmp_path, "results/test_perplexity") == [(3, 90)]
+    assert points(tmp_path, "final/test_perplexity") == [(3, 90)]
     assert [event.step for event in events(tmp_path).Tensors("generated text")] == [1, 2, 3]
 
 
