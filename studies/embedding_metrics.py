@@ -49,12 +49,13 @@ def read_embeddings(paths: Sequence[Path]) -> list[Embedding]:
     """Reads the embeddings of trained models and word2vec files.
 
     Args:
-        paths: Folders of runs, or names of trained models of the zoo, whose models have `embedding_matrices()`, or
+        paths: Folders of runs, or names of trained models of the zoo, whose models have one vocabulary, or
             word2vec files (binary if their name ends in `.bin`).
 
     Raises:
         FileNotFoundError: If a path does not exist, or a run is not finished.
-        ValueError: If a file is not in word2vec's format, or vocabulary and model differ in size.
+        ValueError: If a file is not in word2vec's format, a model has a source vocabulary too, or vocabulary and model
+            differ in size.
     """
     found = [each for path, source in zip(paths, labels(paths), strict=True) for each in _read(path, source)]
     roles = Counter(embedding.label for embedding in found)
@@ -89,13 +90,15 @@ def _read(path: Path, source: str) -> list[Embedding]:
         return [Embedding(source.removesuffix(path.suffix), source, *load_word_vectors(path))]
     trained = load(_name(path))
     model = trained.model
-    if not hasattr(model, "embedding_matrices"):
+    matrices = model.embedding_matrices()
+    if "source" in matrices:
         raise ValueError(
-            f"Expected {path} to have a model with input and output embeddings. Received: {type(model).__name__}"
+            f"Expected {path} to have a model with one vocabulary. Received: {type(model).__name__} with "
+            f"the embeddings {', '.join(matrices)}"
         )
     vocabulary = trained.vocabulary
     updates, embeddings = _updates(model), []
-    for role, variable in model.embedding_matrices().items():
+    for role, variable in matrices.items():
         matrix = keras.ops.convert_to_numpy(variable)
         counted = without_special_words(vocabulary, updates[role])[1] if role in updates else None
         embeddings.append(Embedding(role, source, *without_special_words(vocabulary, matrix), counted))

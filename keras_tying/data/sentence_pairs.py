@@ -119,12 +119,25 @@ class SentencePairs:
             Press and Wolf, Using the Output Embedding to Improve Language Models, table 1.
         """
         source, target = set[int](), set[int]()
-        for shard, (start, stop) in enumerate(zip(self.starts[:-1], self.starts[1:], strict=True)):
-            sentences = self._sentences(shard, np.arange(stop - start))
-            for seen, side in zip((source, target), zip(*sentences, strict=True), strict=False):
-                seen.update(np.unique(np.concatenate(side)).tolist())
+        for source_ids, target_ids in self._sides():
+            source.update(np.unique(source_ids).tolist())
+            target.update(np.unique(target_ids).tolist())
         both = len(source & target)
         return {"only_source": len(source) - both, "only_target": len(target) - both, "both": both}
+
+    def counts(self, size: int) -> np.ndarray:
+        """Occurrences of each of `size` subwords in the sources and in the targets, `int64 [2, V]`."""
+        counts = np.zeros((2, size), np.int64)
+        for sides in self._sides():
+            counts += [np.bincount(ids, minlength=size) for ids in sides]
+        return counts
+
+    def _sides(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """All source ids and all target ids of each shard that has pairs."""
+        for shard, number in enumerate(np.diff(self.starts).tolist()):
+            if number:
+                source, target = zip(*self._sentences(shard, np.arange(number)), strict=True)
+                yield np.concatenate(source), np.concatenate(target)
 
     def sentences(self, chosen: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
         """Source and target ids of the given pairs."""

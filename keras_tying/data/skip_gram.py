@@ -38,9 +38,7 @@ def check_enough_words(count: int) -> None:
 
 def word_counts(ids: np.ndarray | PreparedText, vocabulary: Vocabulary) -> np.ndarray:
     """Number of occurrences of each word, `int64 [V]`. The counts of `<unk>` and `<eos>` are 0."""
-    counts = np.zeros(len(vocabulary), np.int64)
-    for start in range(0, len(ids), CHUNK):
-        counts += np.bincount(ids[start : start + CHUNK], minlength=len(vocabulary))
+    counts = vocabulary.counts(ids)
     counts[[vocabulary.unknown_id, vocabulary.end_id]] = 0
     return counts
 

@@ -5,6 +5,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,6 +13,12 @@ from keras_tying.checks import check_integer
 from keras_tying.data.text import END_OF_SENTENCE, UNKNOWN, read_lines
 from keras_tying.files import write_atomically
 from keras_tying.ids import check_ids
+
+if TYPE_CHECKING:
+    from keras_tying.data.prepared.text import PreparedText
+
+COUNTED_AT_ONCE = 2**20
+"""Number of tokens in memory while the words of a text on disk are counted."""
 
 
 class Vocabulary:
@@ -100,6 +107,22 @@ class Vocabulary:
         ids = list(ids)
         check_ids(np.array(ids, int), len(self.words))
         return [self.words[i] for i in ids]
+
+    def counts(self, ids: "np.ndarray | PreparedText") -> np.ndarray:
+        """Number of occurrences of each word in a text of ids `[N]`, in memory or on disk: `int64 [V]`."""
+        counts = np.zeros(len(self), np.int64)
+        for start in range(0, len(ids), COUNTED_AT_ONCE):
+            counts += np.bincount(ids[start : start + COUNTED_AT_ONCE], minlength=len(self))
+        return counts
+
+    def frequencies(self, ids: "np.ndarray | PreparedText") -> dict[str, int]:
+        """Number of occurrences of each word in a text of ids `[N]`, in order of ids.
+
+        >>> vocabulary = Vocabulary(["a", "rose", "<eos>", "<unk>"])
+        >>> vocabulary.frequencies(np.array([0, 1, 0, 2]))
+        {'a': 2, 'rose': 1, '<eos>': 1, '<unk>': 0}
+        """
+        return dict(zip(self.words, self.counts(ids).tolist(), strict=True))
 
     @property
     def sha256(self) -> str:

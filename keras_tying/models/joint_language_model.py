@@ -202,6 +202,14 @@ class JointLanguageModel(NextWordModel):
     def _concatenated(self, vectors):
         return ops.reshape(vectors, (-1, vectors.shape[1] * vectors.shape[2]))
 
+    def embedding_matrices(self):
+        """The embeddings `[V, d]` by role: `source` if there is one, and `input` and `output`, or `tied`."""
+        source = {} if self.source_embedding is None else {"source": embedding_matrix(self.source_embedding)}
+        matrix = embedding_matrix(self.embedding)
+        if self.tied:
+            return {**source, "tied": matrix}
+        return {**source, "input": matrix, "output": self.output_embedding.output_embeddings}
+
     @property
     def word_vectors(self):
         """Input word vectors as NumPy arrays: `"target"` `[V, d]` and, with a source embedding, `"source"`."""

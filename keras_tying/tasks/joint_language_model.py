@@ -191,6 +191,12 @@ class JointLanguageModelTask(Task):
         words = zip(self.vocabulary.decode(samples.target_ids[chosen]), likeliest, strict=True)
         return "likeliest words", " ".join(f"{word} ({guess})" for word, guess in words)
 
+    def word_frequencies(self, model: keras.Model) -> dict[str, dict[str, int]]:
+        train = self.samples["train"]
+        source = self.source_vocabulary.frequencies(train.source_ids)
+        target = self.vocabulary.frequencies(train.target_ids)
+        return {role: source if role == "source" else target for role in model.embedding_matrices()}
+
     def measure(self, model: keras.Model) -> dict[str, Any]:
         """Perplexities of the best epoch."""
         names = {"train": "train_perplexity", "valid": "validation_perplexity", "test": "test_perplexity"}

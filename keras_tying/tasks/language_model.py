@@ -117,6 +117,9 @@ class LanguageModelTask(TextTask):
         words = model.generate(np.array([[self.vocabulary.end_id]]), GENERATED_WORDS, seed=0)
         return "generated text", " ".join(self.vocabulary.decode(words[0]))
 
+    def word_frequencies(self, model: keras.Model) -> dict[str, dict[str, int]]:
+        return dict.fromkeys(model.embedding_matrices(), self.vocabulary.frequencies(self.ids["train"]))
+
     def last_metrics(self, progress: Progress) -> dict[str, Any]:
         return {"train_perplexity": progress.history[-1]["perplexity"]}
 

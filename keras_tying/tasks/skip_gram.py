@@ -101,6 +101,9 @@ class SkipGramTask(TextTask):
         lines = zip(self.vocabulary.decode(ids), map(self.vocabulary.decode, nearest), strict=True)
         return "nearest words", "\n".join(f"- {word}: {', '.join(others)}" for word, others in lines)
 
+    def word_frequencies(self, model: keras.Model) -> dict[str, dict[str, int]]:
+        return dict.fromkeys(model.embedding_matrices(), self.vocabulary.frequencies(self.ids))
+
     def last_metrics(self, progress: Progress) -> dict[str, Any]:
         return {"pair_loss": progress.history[-1]["pair_loss"]}
 

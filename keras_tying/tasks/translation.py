@@ -1,7 +1,10 @@
 """Translation: sentence pairs in subwords, beam search, BLEU."""
 
+import html
 import math
+import re
 from argparse import Namespace
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -82,10 +85,6 @@ class TranslationTask(Task):
     @property
     def subwords(self) -> Subwords:
         return self.vocabularies["subwords.model"]
-
-    @property
-    def words(self) -> list[str]:
-        return self.subwords.words
 
     @property
     def epoch_size(self) -> int:
@@ -169,13 +168,21 @@ class TranslationTask(Task):
         return {"val_perplexity": perplexity, "val_bleu": translation_scores(self.translations, references)["bleu"]}
 
     def sample(self, model: keras.Model) -> tuple[str, str]:
+        """The first sentences of the validation text beside their references and translations."""
         rows = zip(self.text["valid"][:SAMPLES], self.translations, strict=False)
-        return "translations", "\n\n".join(
-            f"{source}\n\n- {reference}\n- {translation}" for (source, reference), translation in rows
-        )
+        sentences = [(source, reference, translation) for (source, reference), translation in rows]
+        return "translations", markdown_table(("source", "reference", "translation"), sentences)
 
-    def plot(self, model: keras.Model) -> "Figure":
-        return attention_plot(model, self.subwords, self.text["valid"][0][0], self.translations[0])
+    def plot(self, model: keras.Model) -> "tuple[str, Figure]":
+        return "attention", attention_plot(model, self.subwords, self.text["valid"][0][0], self.translations[0])
+
+    def word_frequencies(self, model: keras.Model) -> dict[str, dict[str, int]]:
+        source, target = self.pairs["train"].counts(len(self.subwords))
+        by_role = {"source": source, "tied": source + target}
+        return {
+            role: dict(zip(self.subwords.words, by_role.get(role, target).tolist(), strict=True))
+            for role in model.embedding_matrices()
+        }
 
     def measure(self, model: keras.Model, beam: int = 5) -> dict[str, Any]:
         """BLEU, chrF and perplexity of every split but the training text, under names such as `test_bleu`."""
@@ -238,3 +245,13 @@ class TranslationBatches(EpochBatches):
     def begin(self, epoch: int, first_batch: int = 0) -> None:
         super().begin(epoch, first_batch)
         self._order = self.pairs.order(epoch)
+
+
+def markdown_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table in Markdown. Characters of a cell that have a meaning in Markdown or HTML stand for themselves."""
+    cells = [[_markdown_cell(text) for text in row] for row in rows]
+    return "\n".join(f"| {' | '.join(row)} |" for row in (header, ["---"] * len(header), *cells))
+
+
+def _markdown_cell(text: str) -> str:
+    return re.sub(r"([\\`*_\[\]|])", r"\\\1", html.escape(" ".join(text.split()), quote=False))

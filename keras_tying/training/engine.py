@@ -29,7 +29,7 @@ from keras_tying.training.optimisation import changes_by_epoch, learning_rate, m
 from keras_tying.training.progress import Progress
 from keras_tying.training.runs import Run, environment, training_record
 from keras_tying.training.task import Task
-from keras_tying.training.tensorboard import TensorBoardLog
+from keras_tying.training.tensorboard import TensorBoardLog, write_results
 
 STEPS_PER_EXECUTION = 20
 """Training steps per compiled call. Losses are read between calls."""
@@ -245,6 +245,7 @@ def finish(task: Task, model: keras.Model, run: Run, progress: Progress, distrib
         **distribution.description,
     }
     run.write_results(results)
+    write_results(run.tensorboard, task.settings, model, results)
     if artifacts:
         places["also written"] = ", ".join(map(str, artifacts))
     places["everything"] = str(run.folder)

@@ -184,23 +184,22 @@ class Task(ABC):
     def validate(self, model: keras.Model) -> dict[str, float]:
         """Metrics of the validation text after an epoch, under names such as `"val_perplexity"`."""
 
-    def sample(self, model: keras.Model) -> tuple[str, str]:
-        """A title and a text that shows what the model has learned, for TensorBoard."""
-        return "", ""
-
-    def plot(self, model: keras.Model) -> "Figure | None":
-        """A plot of what the model has learned, for TensorBoard."""
+    def sample(self, model: keras.Model) -> tuple[str, str] | None:
+        """A title and a text, in Markdown, that shows what the model has learned, for TensorBoard."""
         return None
+
+    def plot(self, model: keras.Model) -> "tuple[str, Figure] | None":
+        """A title and a plot of what the model has learned, for TensorBoard."""
+        return None
+
+    @abstractmethod
+    def word_frequencies(self, model: keras.Model) -> dict[str, dict[str, int]]:
+        """Occurrences of each word in the training text, in order of ids, for each role in `embedding_matrices()`."""
 
     @property
     def vocabulary(self) -> Vocabulary:
         """The words that the model predicts."""
         return self.vocabularies["vocabulary.txt"]
-
-    @property
-    def words(self) -> list[str]:
-        """The words of `model.embedding`, in order of ids."""
-        return self.vocabulary.words
 
     @property
     @abstractmethod

@@ -120,6 +120,13 @@ def test_overlap_counts_each_subword_once(subwords):
     }
 
 
+def test_counts_are_those_of_each_side(subwords):
+    counts = SentencePairs.encode(PAIRS[:2], subwords, subwords).counts(len(subwords))
+    for received, side in zip(counts, zip(*PAIRS[:2], strict=True), strict=True):
+        ids = np.concatenate([subwords.encode(sentence) for sentence in side])
+        np.testing.assert_array_equal(received, np.bincount(ids, minlength=len(subwords)))
+
+
 @pytest.mark.parametrize("epoch", [0, 1])
 def test_every_pair_is_in_one_batch_of_an_epoch(pairs, epoch):
     batches = PairBatches(pairs, 64, seed=1)

@@ -160,6 +160,17 @@ def test_tied_model_scores_with_the_target_words_input_vectors():
     assert untied.count_params() - tied.count_params() == V * 5 - 5 * D  # an output matrix for a projection
 
 
+def test_embedding_matrices_are_those_of_the_roles():
+    model = make(window=3)
+    assert {role: matrix.shape[0] for role, matrix in model.embedding_matrices().items()} == {
+        "source": model.source_vocabulary_size,
+        "input": V,
+        "output": V,
+    }
+    assert list(make(window=3, tied=True).embedding_matrices()) == ["source", "tied"]
+    assert list(make().embedding_matrices()) == ["input", "output"]
+
+
 def test_frozen_bootstrapped_vectors_do_not_change(rng):
     trained = make(window=3)
     model = make(window=3, global_context=True, trainable_embeddings=False)

@@ -127,7 +127,7 @@ def test_results_say_what_measured_them(finished, task):
 
 @pytest.mark.parametrize("task", TASKS)
 def test_tensorboard_has_every_epoch(finished, task):
-    events = EventAccumulator(str(finished.folder / task / "tensorboard")).Reload()
+    events = EventAccumulator(str(finished.folder / task / "tensorboard" / "train")).Reload()
     assert [event.step for event in events.Tensors("training/learning rate")] == [1, 2]
 
 

@@ -149,7 +149,7 @@ def test_an_index_of_checkpoints_that_names_a_file_elsewhere_removes_nothing(run
 def test_links_in_a_run_are_replaced_and_their_targets_stay(run, tmp_path):
     kept = tmp_path / "kept"
     kept.mkdir()
-    names = ["model.keras", "results.json", *(f"tensorboard/{name}" for name in ("words.tsv", "embedding.bytes"))]
+    names = ["model.keras", "results.json", *(f"tensorboard/tied_{name}" for name in ("words.tsv", "embedding.bytes"))]
     for place, name in enumerate(names):
         (kept / str(place)).write_text("mine")
         (run.folder / name).unlink()

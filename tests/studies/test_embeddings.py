@@ -104,6 +104,13 @@ def test_an_unfinished_run_is_named(tmp_path, vocabulary):
         read_embeddings([tmp_path / "run"])
 
 
+def test_a_model_with_a_source_vocabulary_is_refused(tmp_path, vocabulary):
+    size = len(vocabulary)
+    run = finished_run(tmp_path / "run", zoo.nnjm(size, size, embedding_size=4, hidden_units=[4]), vocabulary)
+    with pytest.raises(ValueError, match=r"one vocabulary. Received: JointLanguageModel .* source, input, output"):
+        read_embeddings([run])
+
+
 def test_the_page_is_made_from_its_text_and_the_results(tmp_path, embeddings):
     (tmp_path / "studies").mkdir()
     (tmp_path / "results").mkdir()

@@ -3,11 +3,13 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+from tensorboard.plugin_util import markdown_to_safe_html
 
 import keras_tying as kt
 from keras_tying.inference import translator
 from keras_tying.inference.translator import pair_perplexity, translate_sentences
 from keras_tying.tasks import TranslationTask
+from keras_tying.tasks.translation import markdown_table
 from keras_tying.training import CheckpointStore, Run, RunSettings, fit
 from keras_tying.training.optimisation import make_optimizer
 from keras_tying.zoo.recipes import Model, TokenBatchOptimisation, TranslationRecipe
@@ -58,11 +60,28 @@ def test_the_epoch_of_the_best_bleu_is_kept(trained):
     assert best.progress["epoch"] == figures.index(max(figures))
 
 
-def test_tensorboard_shows_translations_and_attention(trained):
-    events = EventAccumulator(str(trained[1].tensorboard), size_guidance={"tensors": 0}).Reload()
-    assert {"translations", "plot", "BLEU/validation"} <= set(events.Tags()["tensors"])
-    _, _, png = events.Tensors("plot")[-1].tensor_proto.string_val
+def test_tensorboard_shows_bleu_translations_and_attention(trained, pairs):
+    folder = trained[1].tensorboard
+    validation = EventAccumulator(str(folder / "validation")).Reload()
+    assert [event.step for event in validation.Tensors("BLEU")] == [1, 2, 3]
+    events = EventAccumulator(str(folder), size_guidance={"tensors": 0}).Reload()
+    (table,) = events.Tensors("translations")[-1].tensor_proto.string_val
+    assert table.decode().startswith(f"| source | reference | translation |\n| --- | --- | --- |\n| {pairs[0][0]} | ")
+    _, _, png = events.Tensors("attention")[-1].tensor_proto.string_val
     assert png.startswith(b"\x89PNG")
+
+
+def test_the_projector_counts_subwords_of_both_languages_of_a_three_way_tied_model(trained, pairs, subwords):
+    _, *lines = (trained[1].tensorboard / "tied_words.tsv").read_text().splitlines()
+    ids = np.concatenate([subwords.encode(text) for text in kt.data.sentences_of(pairs)])
+    counts = np.bincount(ids, minlength=len(subwords)).tolist()
+    assert lines == [f"{word}\t{count}" for word, count in zip(subwords.words, counts, strict=True)]
+
+
+def test_a_cell_of_a_table_shows_its_text_as_it_is():
+    table = markdown_table(["source"], [["1 | 2 *or*\t<unk> `a`"]])
+    assert table.splitlines()[2] == r"| 1 \| 2 \*or\* &lt;unk&gt; \`a\` |"
+    assert "<td>1 | 2 *or* &lt;unk&gt; `a`</td>" in markdown_to_safe_html(table)
 
 
 def test_perplexity_is_that_of_all_target_subwords(trained, pairs, subwords):
