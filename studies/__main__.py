@@ -8,6 +8,7 @@ from studies import cards, translation
 from studies.augmented_loss import augmentation_page
 from studies.embeddings import embeddings_page
 from studies.joint_language_models import joint_page
+from studies.trained_models import trained_page
 
 
 def all_pages(folder: Path) -> dict[Path, str]:
@@ -23,6 +24,7 @@ def all_pages(folder: Path) -> dict[Path, str]:
         folder / "embeddings.md": embeddings_page(folder),
         folder / "nnjm.md": joint_page(folder),
         folder / "augmentation.md": augmentation_page(folder),
+        folder / "trained_models.md": trained_page(folder),
     }
 
 

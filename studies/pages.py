@@ -83,9 +83,9 @@ def origin(results: Mapping[str, Any]) -> str:
     return f"{results['device']}; {packages}; commit {results.get('commit') or NOT_RECORDED}"
 
 
-def code(command: str) -> str:
-    """A Markdown block of code."""
-    return f"```\n{command}\n```"
+def code(text: str, language: str = "") -> str:
+    """A Markdown block of code or commands."""
+    return f"```{language}\n{text}\n```"
 
 
 def plot(path: Path, caption: str) -> str:

@@ -49,7 +49,10 @@ def publish(run: Run, name: str, folder: str | Path | None = None) -> Preset:
         write_atomically(
             new / "config.toml", dump_table(public_settings(settings, list(task.vocabulary_kinds))).encode()
         )
-        measured = task.measure(read_model(new))
+        model = read_model(new)
+        measured = task.measure(model)
+        task.validate(model)  # makes the translations that a sample shows
+        _, sample = task.sample(model)
         preset = Preset(
             format=FORMAT,
             name=name,
@@ -57,6 +60,7 @@ def publish(run: Run, name: str, folder: str | Path | None = None) -> Preset:
             files={path.name: sha256_of(path) for path in sorted(new.iterdir())},
             measured=measured,
             before_rounding={metric: results[metric] for metric in measured},
+            sample=sample,
             training={metric: value for metric, value in results.items() if metric not in measured},
         )
         write_atomically(new / MANIFEST, (json.dumps(preset.model_dump(), indent=2, default=_plain) + "\n").encode())

@@ -37,6 +37,8 @@ class Preset(Table):
     """Metrics of these weights."""
     before_rounding: dict[str, Any]
     """The same metrics of the run, whose weights had single precision."""
+    sample: str
+    """What the model gives, as Markdown."""
     training: dict[str, Any]
     """How the run was trained: seed, epochs, time, device, commit, versions, command, history."""
 
