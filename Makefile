@@ -17,7 +17,7 @@ lint: $(VENV)/installed
 	$(BIN)/mypy
 
 docs: $(VENV)/installed_docs
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 	@echo "The site is in build/site."
 
 zoo: $(VENV)/installed
