@@ -1,9 +1,9 @@
-# `make train` and `make test` set themselves up: Python 3.11 or newer with venv is all they need.
+# `make train`, `make test` and the others set themselves up: Python 3.11 or newer with venv is all they need.
 PYTHON ?= python3
 VENV ?= .venv
 BIN = $(VENV)/bin
 
-.PHONY: train test lint zoo clean
+.PHONY: train test lint docs zoo notebooks clean
 
 train: $(VENV)/installed
 	$(BIN)/python train/lm.py $(ARGS)
@@ -16,13 +16,24 @@ lint: $(VENV)/installed
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+docs: $(VENV)/installed_docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+	@echo "The site is in build/site."
+
 zoo: $(VENV)/installed
 	$(BIN)/python -m studies
+
+notebooks: $(VENV)/installed
+	$(BIN)/python -m studies.notebooks $(ARGS)
 
 $(VENV)/installed: setup.cfg pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet --editable .[test]
+	touch $@
+
+$(VENV)/installed_docs: $(VENV)/installed
+	$(BIN)/python -m pip install --quiet --editable .[docs]
 	touch $@
 
 clean:

@@ -8,15 +8,17 @@ from studies import cards, translation
 from studies.augmented_loss import augmentation_page
 from studies.embeddings import embeddings_page
 from studies.joint_language_models import joint_page
+from studies.recipe_keys import with_recipe_keys
 from studies.trained_models import trained_page
 
 
 def all_pages(folder: Path) -> dict[Path, str]:
     """Text of every page and table that is made from the recipes and results of the zoo's folder, by its path.
 
-    The README beside that folder and the page on translation are the existing ones with new tables.
+    The README beside that folder and the pages on translation and training are the existing ones with new tables.
     """
     readme, translations = folder.parent / "README.md", folder / "translation.md"
+    training = folder.parent / "docs" / "training.md"
     return {
         **cards.card_pages(folder),
         readme: cards.with_results(translation.with_bleu(readme.read_text(encoding="utf-8"), folder), folder),
@@ -25,6 +27,7 @@ def all_pages(folder: Path) -> dict[Path, str]:
         folder / "nnjm.md": joint_page(folder),
         folder / "augmentation.md": augmentation_page(folder),
         folder / "trained_models.md": trained_page(folder),
+        training: with_recipe_keys(training.read_text(encoding="utf-8")),
     }
 
 

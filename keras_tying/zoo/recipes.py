@@ -28,6 +28,7 @@ class Model(Table):
 
 class Loss(Table):
     name: Literal["cross_entropy", "augmented", "sampled"] = "cross_entropy"
+    """`SequenceCrossEntropy`, `AugmentedLoss` or `SampledCrossEntropy`."""
     arguments: dict[str, Any] = Field(default_factory=dict)
     """Arguments of the loss class, for example `label_smoothing`."""
 
@@ -36,8 +37,9 @@ class Optimisation(Table):
     """Optimizer, learning rate and length of training."""
 
     optimizer: Literal["sgd", "adam", "adadelta"] = "sgd"
-    """Adadelta as published: rho 0.95, epsilon 1e-6."""
+    """The optimizer. Adadelta has the published rho 0.95 and epsilon 1e-6."""
     learning_rate: float = Field(default=1.0, gt=0)
+    """Learning rate at the start."""
     full_rate_epochs: int | None = Field(default=None, ge=0)
     """Epochs at the full learning rate. `decay` applies after them."""
     decay: float = Field(default=1.0, gt=0, le=1)
@@ -55,53 +57,78 @@ class Optimisation(Table):
     epochs: int = Field(default=1, ge=1)
     """Maximum number of epochs."""
     patience: int | None = Field(default=None, ge=1)
-    """Training stops after this many epochs without a better validation perplexity. `None` never stops."""
+    """Training stops after this many epochs without a better validation perplexity."""
 
 
 class Published(Table):
     source: str
     """Paper and table."""
     parameters: str | None = None
-    """As printed, for example `"2.65M"`."""
+    """Number of parameters as printed, for example `"2.65M"`."""
     train_perplexity: float | None = None
+    """Perplexity of the training text."""
     validation_perplexity: float | None = None
+    """Perplexity of the validation text."""
     test_perplexity: float | None = None
+    """Perplexity of the test text."""
     validation_bleu: float | None = None
+    """BLEU of the validation translations."""
     test_bleu: float | None = None
+    """BLEU of the test translations."""
 
 
 class Measured(Table):
     """The metrics of a run of the recipe, written by the command of the run."""
 
     train_perplexity: float | None = None
+    """Perplexity of the training text. For language models: during the last epoch."""
     validation_perplexity: float | None = None
+    """Perplexity of the validation text."""
     test_perplexity: float | None = None
+    """Perplexity of the test text."""
     validation_bleu: float | None = None
+    """BLEU of the validation translations."""
     test_bleu: float | None = None
+    """BLEU of the test translations."""
     test_chrf: float | None = None
+    """chrF of the test translations."""
     pair_loss: float | None = None
+    """Mean loss of skip-gram pairs in the last epoch."""
     parameters: int
+    """Number of parameters of the model."""
     seed: int
+    """Seed of weights, order and dropout."""
     epochs: int
+    """Number of epochs that were trained."""
     wall_time_seconds: float
+    """Seconds of training."""
     words_per_second: float | None = None
+    """Words per second of training."""
     samples_per_second: float | None = None
+    """Samples per second of training."""
     device: str
+    """The processor or GPU that trained."""
     commit: str | None = None
-    """Of the code that trained. `None`: not recorded."""
+    """Git commit of the code that trained. If it is missing, it was not recorded."""
     precision: Precision = "float32"
+    """Type of computation."""
     versions: dict[str, str]
+    """Versions of Python, Keras, the backend and NumPy."""
     command: str
+    """The command of the run."""
 
 
 class Recipe(Table):
     """The keys of every recipe. Each task has its own `data` and `optimisation` tables."""
 
     title: str = ""
+    """Name of the model for readers, for example `"Small + WT"`."""
     description: str = ""
+    """One or two sentences about the model and its text."""
     notes: str = ""
-    """Notes for readers of the result: choices, deviations from the paper, trials."""
+    """Notes about the result: choices, deviations from the paper, trials."""
     task: TaskName
+    """What is trained. It decides which keys `[data]` and `[optimisation]` have."""
     model: Model
     data: Table
     loss: Loss = Loss()
@@ -146,7 +173,9 @@ class ParallelData(Table):
     corpus: str = "embedded"
     """Name of a parallel corpus, or `"files"`."""
     source_language: str = "en"
+    """Language of the sentences to translate, as in the names of the corpus's files."""
     target_language: str = "de"
+    """Language of the translations."""
     vocabulary_size: int = Field(default=8_000, ge=3)
     """Number of subwords in the joint vocabulary of both languages."""
     maximum_length: int | None = Field(default=None, ge=1)

@@ -8,7 +8,7 @@ from studies.cards import card_pages, read_recipes, reversals
 from studies.pages import between_marks, origin
 
 ZOO = recipe_folder()
-PAGES = [*sorted(ZOO.glob("*.md")), ZOO.parent / "README.md"]
+PAGES = [*sorted(ZOO.glob("*.md")), ZOO.parent / "README.md", ZOO.parent / "docs" / "training.md"]
 
 
 @pytest.fixture(scope="module")
