@@ -52,7 +52,7 @@ def publish(run: Run, name: str, folder: str | Path | None = None) -> Preset:
         model = read_model(new)
         measured = task.measure(model)
         task.validate(model)  # makes the translations that a sample shows
-        _, sample = task.sample(model)
+        _, sample = task.sample(model) or ("", "")
         preset = Preset(
             format=FORMAT,
             name=name,

@@ -7,7 +7,7 @@ from keras_tying import zoo
 from keras_tying.data import save_word_vectors
 from keras_tying.data.similarity import SimilaritySet
 from keras_tying.training import Run, RunSettings
-from keras_tying.zoo.recipes import LanguageModelRecipe, Model
+from keras_tying.zoo.recipes import JointLanguageModelRecipe, LanguageModelRecipe, Model
 from studies.embedding_metrics import Embedding, measure_embeddings, read_embeddings
 from studies.embeddings import draw_embeddings, embeddings_page, metric_tables
 
@@ -28,8 +28,8 @@ def embeddings(rng):
     ]
 
 
-def finished_run(folder, model, vocabulary):
-    run = Run.create(folder, SETTINGS, lambda new: vocabulary.save(new / "vocabulary.txt"))
+def finished_run(folder, model, vocabulary, settings=SETTINGS, files=("vocabulary.txt",)):
+    run = Run.create(folder, settings, lambda new: [vocabulary.save(new / file) for file in files])
     model.save(run.model)
     return folder
 
@@ -106,7 +106,9 @@ def test_an_unfinished_run_is_named(tmp_path, vocabulary):
 
 def test_a_model_with_a_source_vocabulary_is_refused(tmp_path, vocabulary):
     size = len(vocabulary)
-    run = finished_run(tmp_path / "run", zoo.nnjm(size, size, embedding_size=4, hidden_units=[4]), vocabulary)
+    model = zoo.nnjm(size, size, embedding_size=4, hidden_units=[4])
+    settings = SETTINGS.model_copy(update={"recipe": JointLanguageModelRecipe(model=Model(name="nnjm"))})
+    run = finished_run(tmp_path / "run", model, vocabulary, settings, ["source_vocabulary.txt", "vocabulary.txt"])
     with pytest.raises(ValueError, match=r"one vocabulary. Received: JointLanguageModel .* source, input, output"):
         read_embeddings([run])
 
