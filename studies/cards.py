@@ -16,7 +16,9 @@ and validation perplexities. `python train/lm.py --recipe NAME --record` trains 
 into it; earlier results are kept in `results/superseded/`. `make zoo` makes this page and the cards from the recipes.
 """,
 )
+TRAINED_TEXT = "The [trained model](trained_models.md#{name}) is part of the package."
 STUDIES_TEXT = (
+    "Models that are trained already, with samples: [trained models](trained_models.md). "
     "Recipes of translators are in [translation.md](translation.md). Studies: [what embeddings learn](embeddings.md), "
     "[joint language models](nnjm.md), [the augmented loss](augmentation.md)."
 )
@@ -50,6 +52,8 @@ def card(name: str, recipes: dict[str, Recipe], folder: Path) -> str:
     size = f"{measured.parameters:,}" if measured else NOT_MEASURED
     rows.append(["parameters", (published and published.parameters) or DASH, size])
     parts = [table(["", "published", "measured"], "|---|--:|--:|", rows)]
+    if (folder / "presets" / name).is_dir():
+        parts += [code(f'import keras_tying as kt\nlm = kt.load("{name}")', "python"), TRAINED_TEXT.format(name=name)]
     if published:
         parts.append(f"Published in: {published.source}.")
     parts += [

@@ -22,6 +22,7 @@ CODE = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 RECIPE = re.compile(r"^```toml\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 COMMAND = re.compile(r"^keras-tying (prepare \w+|\w+)(.*)", re.MULTILINE)
 
+
 def code_blocks(page):
     """The Python code of a page that is run, each block at its line of the page."""
     for block in CODE.finditer(page):

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from keras_tying.commands import main
+from studies.transcript import with_transcript
 
 REPOSITORY = Path(__file__).parents[1]
 README = (REPOSITORY / "README.md").read_text(encoding="utf-8")
@@ -20,7 +21,7 @@ def options(text):
 
 def test_blocks_commands_and_files_are_found():
     assert len(BLOCKS) == 3
-    assert {"lm", "nmt", "word2vec", "nnjm", "cluster", "prepare text"} == set(COMMANDS)
+    assert {"lm", "nmt", "word2vec", "nnjm", "cluster", "prepare text", "publish"} == set(COMMANDS)
     assert {"train/compare.py", "docs/serving.md"} <= set(FILES)
 
 
@@ -43,6 +44,10 @@ def test_options_exist(command, capsys):
         main([*command.split(), "--help"])
     assert end.value.code == 0
     assert set().union(*map(options, lines)) <= options(capsys.readouterr().out)
+
+
+def test_the_transcript_is_what_the_trained_models_give():
+    assert with_transcript(README) == README
 
 
 @pytest.mark.parametrize("path", FILES)
