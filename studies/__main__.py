@@ -32,5 +32,6 @@ def all_pages(folder: Path) -> dict[Path, str]:
 
 
 if __name__ == "__main__":
+    cards.draw_curves(recipe_folder())
     for path, text in all_pages(recipe_folder()).items():
         write_atomically(path, text.encode())

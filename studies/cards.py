@@ -2,9 +2,11 @@
 
 from itertools import permutations
 from pathlib import Path
+from typing import Any
 
 from keras_tying.zoo.recipes import Recipe, list_recipes, load_recipe
-from studies.pages import DASH, NOT_MEASURED, Section, between_marks, code, number, origin, page, section, table
+from studies.pages import DASH, NOT_MEASURED, Section, between_marks, code, number, origin, page, plot, section, table
+from studies.plots import COLOURS, data_of, fingerprint_of, panel, write_png
 from studies.results import read_results, superseded
 
 METRICS = ("train_perplexity", "validation_perplexity", "test_perplexity")
@@ -64,6 +66,7 @@ def card(name: str, recipes: dict[str, Recipe], folder: Path) -> str:
     ]
     if measured:
         curves = f"results/{name}.json"
+        parts.append(plot(folder / "results" / f"{name}_curve.png", "Perplexity by epoch"))
         parts.append(
             f"Measured with seed {measured.seed} after {measured.epochs} epochs, "
             f"{measured.wall_time_seconds / 60:.0f} minutes of training ({measured.words_per_second:,.0f} words per "
@@ -75,6 +78,33 @@ def card(name: str, recipes: dict[str, Recipe], folder: Path) -> str:
     if recipe.notes:
         parts += section(Section(title="Notes", text=recipe.notes))
     return page(Section(title=recipe.title, text=recipe.description), parts)
+
+
+def draw_curves(folder: Path) -> None:
+    """Draws the curves of the recipes of a folder that were measured, unless the plots show these results already."""
+    for name, recipe in read_recipes(folder).items():
+        results = read_results(folder / "results" / f"{name}.json") if recipe.measured else None
+        path = folder / "results" / f"{name}_curve.png"
+        if results and not (path.exists() and data_of(path) == fingerprint_of(curves_of(results))):
+            draw_curve(results, path)
+
+
+def draw_curve(results: dict[str, Any], path: Path) -> Path:
+    """Draws training and validation perplexity by epoch, as PNG; returns its path."""
+    figure, axes = panel("epoch", "perplexity", (6, 3.4))
+    for i, (label, curve) in enumerate(curves_of(results).items()):
+        axes.plot(range(1, len(curve) + 1), curve, color=COLOURS[i], label=f"{label}: {curve[-1]:.1f}")
+    axes.set_yscale("log")
+    axes.yaxis.set_major_formatter("{x:g}")
+    axes.yaxis.set_minor_formatter("{x:g}")
+    axes.legend(fontsize=9, title="last epoch", title_fontsize=9)
+    return write_png(figure, path, data=curves_of(results))
+
+
+def curves_of(results: dict[str, Any]) -> dict[str, list[float]]:
+    """Training and validation perplexity of each epoch."""
+    metrics = {"training": "perplexity", "validation": "val_perplexity"}
+    return {label: [logs[metric] for logs in results["history"]] for label, metric in metrics.items()}
 
 
 def superseded_text(path: Path) -> str:

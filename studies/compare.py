@@ -8,9 +8,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from keras_tying.data import Vocabulary
 from keras_tying.files import write_atomically
 from studies.commands.compare import PHRASES
 from studies.pages import table
@@ -18,7 +15,7 @@ from studies.plots import COLOURS, panel, write_png
 from studies.results import labels, read_json
 
 if TYPE_CHECKING:
-    from keras_tying.models import LanguageModel
+    from keras_tying.inference import TrainedLanguageModel
 
 TOP = 160.0
 """Upper end of the axis of perplexities where every run comes below it."""
@@ -34,13 +31,10 @@ def draw_curves(paths: Sequence[Path], output: Path, top: float | None = None) -
 def print_next_words(
     paths: Sequence[Path], phrases: Sequence[str] | None = None, words: int = 10, output: Path | None = None
 ) -> int:
-    from keras_tying.tasks import LanguageModelTask
-    from keras_tying.training import Run
-    from keras_tying.training.task import open_task
+    from keras_tying.pretrained.loading import load_for
 
-    runs = {label: Run.open(path) for label, path in zip(labels(paths), paths, strict=True)}
-    tasks = {label: open_task(LanguageModelTask, run) for label, run in runs.items()}
-    models = {label: (run.load_model(), tasks[label].vocabulary) for label, run in runs.items()}
+    names = (path if path.is_dir() else str(path) for path in paths)
+    models = {label: load_for("language_model", name) for label, name in zip(labels(paths), names, strict=True)}
     text = next_words_table(models, phrases or PHRASES, words)
     print(text)
     if output:
@@ -130,36 +124,11 @@ def draw_validation(
     return write_png(figure, path, data=[curves, top])
 
 
-def next_words(model: "LanguageModel", vocabulary: Vocabulary, phrase: str, k: int = 10) -> list[tuple[str, float]]:
-    """The likeliest words after a phrase that begins a sentence, and their probabilities.
-
-    Args:
-        model: A trained `LanguageModel`.
-        vocabulary: Its words; unknown words of the phrase are read as `<unk>`.
-        phrase: Words separated by spaces.
-        k: Number of words.
-
-    Raises:
-        ValueError: If model and vocabulary differ in size.
-    """
-    import keras
-
-    if model.vocabulary_size != len(vocabulary):
-        raise ValueError(f"The model has {model.vocabulary_size} words. Received: a vocabulary of {len(vocabulary)}.")
-    ids = np.concatenate([[vocabulary.end_id], vocabulary.encode(phrase.split())])[None].astype(np.int32)
-    hidden, _ = model.hidden_states(ids, training=False)
-    probabilities = keras.ops.convert_to_numpy(keras.ops.softmax(model.scores(hidden[:, -1])))[0]
-    best = np.argsort(-probabilities, kind="stable")[:k]
-    return [(word, float(probabilities[i])) for word, i in zip(vocabulary.decode(best), best, strict=True)]
-
-
-def next_words_table(
-    models: Mapping[str, tuple["LanguageModel", Vocabulary]], phrases: Sequence[str], k: int = 10
-) -> str:
+def next_words_table(models: Mapping[str, "TrainedLanguageModel"], phrases: Sequence[str], k: int = 10) -> str:
     """A Markdown table of next words, one row per phrase and one column per model.
 
     Args:
-        models: Models and their vocabularies by name.
+        models: Trained models by name.
         phrases: What the models read. The words after a `+` are what followed: they are not read.
         k: Number of words per cell.
 
@@ -170,8 +139,8 @@ def next_words_table(
     for phrase in phrases:
         read, _, followed = (part.strip() for part in phrase.partition("+"))
         row = [f"{read} + {followed}" if followed else read]
-        for model, vocabulary in models.values():
-            found = next_words(model, vocabulary, read, k)
+        for model in models.values():
+            found = model.next_words(read, k)
             row.append(", ".join(f"**{word}** {p:.2f}" if word == followed else f"{word} {p:.2f}" for word, p in found))
         rows.append(row)
     text = table(["phrase", *models], "|---|" + "---|" * len(models), rows)

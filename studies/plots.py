@@ -9,10 +9,15 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from PIL import Image
 
 from keras_tying.files import write_atomically
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
+
+
+DATA = "Data"
+"""The text of a PNG that has the SHA-256 of what it shows."""
 
 
 def panels(rows: int, columns: int, size: tuple[float, float], title: str = "", **options) -> tuple[Figure, list[Axes]]:
@@ -49,7 +54,17 @@ def write_png(figure: Figure, path: Path, dpi: int = 80, data: Any = None) -> Pa
             so that a test can tell a plot that is older than its results.
     """
     content = BytesIO()
-    drawn = {} if data is None else {"Data": hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()}
+    drawn = {} if data is None else {DATA: fingerprint_of(data)}
     figure.savefig(content, format="png", dpi=dpi, metadata=drawn)
     write_atomically(path, content.getvalue())
     return path
+
+
+def fingerprint_of(data: Any) -> str:
+    """SHA-256 of data as JSON."""
+    return hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()
+
+
+def data_of(path: Path) -> str | None:
+    """The fingerprint of the data that a plot shows, if it names one."""
+    return Image.open(path).info.get(DATA)

@@ -1,14 +1,14 @@
 import json
 
-import numpy as np
 import pytest
 from matplotlib.axes import Axes
 
 from keras_tying.data import Vocabulary
+from keras_tying.inference import TrainedLanguageModel
 from keras_tying.training import Run, RunSettings
 from keras_tying.zoo import recurrent_language_model
 from keras_tying.zoo.recipes import LanguageModelRecipe, Model
-from studies.compare import draw_curves, draw_validation, next_words, next_words_table, read_history
+from studies.compare import draw_curves, draw_validation, next_words_table, read_history
 
 HISTORY = [{"val_perplexity": 200.0}, {"val_perplexity": 120.0}]
 
@@ -72,23 +72,10 @@ def test_results_of_another_shape_are_named(tmp_path, content, message):
         read_history(tmp_path / "results.json")
 
 
-def test_next_words_are_the_likeliest_after_the_phrase(model, words):
-    phrase = [words.end_id, *words.encode(["the", "court"])]
-    logits = model.predict(np.array([phrase]), verbose=0)[0, -1]
-    expected = np.exp(logits) / np.exp(logits).sum()
-    found = next_words(model, words, "the court", k=3)
-    assert [word for word, _ in found] == words.decode(np.argsort(-expected)[:3])
-    np.testing.assert_allclose([p for _, p in found], np.sort(expected)[::-1][:3], rtol=1e-4)
-
-
 def test_table_marks_the_word_that_followed(model, words):
-    table = next_words_table({"a": (model, words), "b": (model, words)}, ["the + court"], k=5).splitlines()
+    trained = TrainedLanguageModel(model, words, "spaces")
+    table = next_words_table({"a": trained, "b": trained}, ["the + court"], k=5).splitlines()
     assert table[0] == "| phrase | a | b |"
     assert table[2].startswith("| the + court |")
     assert table[2].count("**court**") == 2
     assert "`<unk>`" in table[2]
-
-
-def test_another_vocabulary_is_refused(model):
-    with pytest.raises(ValueError, match=r"The model has 5 words. Received: a vocabulary of 2"):
-        next_words(model, Vocabulary(["<unk>", "<eos>"]), "the")

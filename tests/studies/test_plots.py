@@ -1,15 +1,17 @@
 """Recorded plots are those of the recorded results."""
 
+from functools import partial
+
 import pytest
-from PIL import Image
 
 from benchmarks import report, soak, step_time
 from keras_tying.zoo.recipes import recipe_folder
 from studies.augmented_loss import draw_distances
+from studies.cards import draw_curve, read_recipes
 from studies.compare import draw_validation, read_history
 from studies.joint_grid import load_study, results_file
 from studies.joint_language_models import draw_curves, draw_position_weights, measured_curves
-from studies.plots import panel, write_png
+from studies.plots import data_of, panel, write_png
 from studies.results import read_results
 
 ZOO = recipe_folder() / "results"
@@ -45,12 +47,14 @@ PLOTS = {
         read_results(BENCHMARKS / "communication.json"), path
     ),
 }
+CARDS = {
+    ZOO / f"{name}_curve.png": read_results(ZOO / f"{name}.json")
+    for name, recipe in read_recipes(ZOO.parent).items()
+    if recipe.measured
+}
+PLOTS |= {path: partial(draw_curve, results) for path, results in CARDS.items()}
 OF_MODELS = {"embeddings_ptb_small", "embeddings_ptb_small_projection", "embeddings_word2vec", "nnjm_weights"}
 """Beginnings of the names of plots that show weights of models, which are not recorded."""
-
-
-def data_of(path):
-    return Image.open(path).text["Data"]
 
 
 @pytest.mark.parametrize("path", PLOTS, ids=lambda path: path.name)
