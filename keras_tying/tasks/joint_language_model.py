@@ -14,6 +14,7 @@ from keras_tying.data import SPLITS, Bitext, JointSamples, Vocabulary, align, re
 from keras_tying.data.text import warn_of_tokenization
 from keras_tying.inference import TrainedJointLanguageModel
 from keras_tying.inference.joint_language_model import model_inputs, sample_perplexity
+from keras_tying.tasks.markdown import markdown
 from keras_tying.training.batches import BlockBatches
 from keras_tying.training.runs import Run, RunSettings
 from keras_tying.training.task import Task, open_task
@@ -189,7 +190,7 @@ class JointLanguageModelTask(Task):
         logits = keras.ops.convert_to_numpy(model(model_inputs(model, samples, chosen)))
         likeliest = self.vocabulary.decode(np.argmax(logits, -1))
         words = zip(self.vocabulary.decode(samples.target_ids[chosen]), likeliest, strict=True)
-        return "likeliest words", " ".join(f"{word} ({guess})" for word, guess in words)
+        return "likeliest words", markdown(" ".join(f"{word} ({guess})" for word, guess in words))
 
     def word_frequencies(self, model: keras.Model) -> dict[str, dict[str, int]]:
         train = self.samples["train"]

@@ -12,6 +12,7 @@ from keras_tying.data import SPLITS, PreparedText, Vocabulary, Windows, windows
 from keras_tying.files import write_atomically
 from keras_tying.inference import TrainedLanguageModel
 from keras_tying.inference.language_model import check_length, mc_perplexity, stream_perplexity
+from keras_tying.tasks.markdown import markdown
 from keras_tying.tasks.text import TextTask, open_corpus
 from keras_tying.training.batches import BlockBatches
 from keras_tying.training.progress import Progress
@@ -115,7 +116,7 @@ class LanguageModelTask(TextTask):
 
     def sample(self, model: keras.Model) -> tuple[str, str]:
         words = model.generate(np.array([[self.vocabulary.end_id]]), GENERATED_WORDS, seed=0)
-        return "generated text", " ".join(self.vocabulary.decode(words[0]))
+        return "generated text", markdown(" ".join(self.vocabulary.decode(words[0])))
 
     def word_frequencies(self, model: keras.Model) -> dict[str, dict[str, int]]:
         return dict.fromkeys(model.embedding_matrices(), self.vocabulary.frequencies(self.ids["train"]))

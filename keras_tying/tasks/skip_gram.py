@@ -20,6 +20,7 @@ from keras_tying.data import (
 from keras_tying.data.skip_gram import check_enough_words, noise_distribution
 from keras_tying.inference import TrainedWordVectors
 from keras_tying.metrics import nearest_neighbours
+from keras_tying.tasks.markdown import markdown
 from keras_tying.tasks.text import TextTask, open_corpus
 from keras_tying.training.batches import EpochBatches
 from keras_tying.training.progress import Progress
@@ -99,7 +100,9 @@ class SkipGramTask(TextTask):
         ids = np.unique((np.linspace(0.05, 0.25, 20) * len(self.vocabulary)).astype(int))
         nearest, _ = nearest_neighbours(vectors, ids, 8)
         lines = zip(self.vocabulary.decode(ids), map(self.vocabulary.decode, nearest), strict=True)
-        return "nearest words", "\n".join(f"- {word}: {', '.join(others)}" for word, others in lines)
+        return "nearest words", "\n".join(
+            f"- {markdown(word)}: {markdown(', '.join(others))}" for word, others in lines
+        )
 
     def word_frequencies(self, model: keras.Model) -> dict[str, dict[str, int]]:
         return dict.fromkeys(model.embedding_matrices(), self.vocabulary.frequencies(self.ids))

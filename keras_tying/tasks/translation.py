@@ -1,10 +1,7 @@
 """Translation: sentence pairs in subwords, beam search, BLEU."""
 
-import html
 import math
-import re
 from argparse import Namespace
-from collections.abc import Iterable, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -28,6 +25,7 @@ from keras_tying.data import (
 from keras_tying.inference import TrainedTranslator
 from keras_tying.inference.translator import attention_plot, pair_perplexity, translate_sentences
 from keras_tying.metrics import translation_scores
+from keras_tying.tasks.markdown import markdown_table
 from keras_tying.training.batches import EpochBatches
 from keras_tying.training.task import Task
 from keras_tying.zoo.recipes import Recipe
@@ -245,13 +243,3 @@ class TranslationBatches(EpochBatches):
     def begin(self, epoch: int, first_batch: int = 0) -> None:
         super().begin(epoch, first_batch)
         self._order = self.pairs.order(epoch)
-
-
-def markdown_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table in Markdown. Characters of a cell that have a meaning in Markdown or HTML stand for themselves."""
-    cells = [[_markdown_cell(text) for text in row] for row in rows]
-    return "\n".join(f"| {' | '.join(row)} |" for row in (header, ["---"] * len(header), *cells))
-
-
-def _markdown_cell(text: str) -> str:
-    return re.sub(r"([\\`*_\[\]|])", r"\\\1", html.escape(" ".join(text.split()), quote=False))

@@ -9,7 +9,7 @@ import keras_tying as kt
 from keras_tying.inference import translator
 from keras_tying.inference.translator import pair_perplexity, translate_sentences
 from keras_tying.tasks import TranslationTask
-from keras_tying.tasks.translation import markdown_table
+from keras_tying.tasks.markdown import markdown_table
 from keras_tying.training import CheckpointStore, Run, RunSettings, fit
 from keras_tying.training.optimisation import make_optimizer
 from keras_tying.zoo.recipes import Model, TokenBatchOptimisation, TranslationRecipe
