@@ -2,10 +2,11 @@
 
 import argparse
 from fnmatch import fnmatchcase
+from typing import Any
 
 from keras_tying.commands.options import Command, Option
 from keras_tying.commands.training import FLAG
-from keras_tying.zoo.presets import list_presets
+from keras_tying.zoo.presets import MANIFEST, list_presets, parse_manifest, preset_folder
 from keras_tying.zoo.recipes import Recipe, list_recipes, load_recipe
 
 DESCRIPTION = """Lists the zoo: recipes, the figure that each was measured with, and trained models.
@@ -26,20 +27,20 @@ def work(arguments: argparse.Namespace) -> int:
     for name in chosen:
         mark = "trained" if name in trained else ""
         recipe = load_recipe(name) if name in recipes else None
-        print(f"{name:{width}}  {mark:7}  {_figure(recipe):24}  {recipe.title if recipe else ''}".rstrip())
+        metrics = parse_manifest(preset_folder() / name / MANIFEST).measured if name in trained else _measured(recipe)
+        print(f"{name:{width}}  {mark:7}  {_figure(metrics):24}  {recipe.title if recipe else ''}".rstrip())
     return 0
 
 
-def _figure(recipe: Recipe | None) -> str:
-    """The main measured metric of a recipe."""
-    measured = recipe.measured if recipe else None
-    if measured is None:
-        return ""
-    if measured.test_bleu is not None:
-        return f"test BLEU {measured.test_bleu:.1f}"
-    if measured.test_perplexity is not None:
-        return f"test perplexity {measured.test_perplexity:.1f}"
-    return ""
+def _measured(recipe: Recipe | None) -> dict[str, Any]:
+    """The measured metrics of a recipe."""
+    return recipe.measured.model_dump(exclude_none=True) if recipe and recipe.measured else {}
+
+
+def _figure(metrics: dict[str, Any]) -> str:
+    """The main metric of a model."""
+    names = {"test_bleu": "test BLEU", "test_perplexity": "test perplexity"}
+    return next((f"{shown} {metrics[name]:.1f}" for name, shown in names.items() if name in metrics), "")
 
 
 COMMAND = Command(
