@@ -66,24 +66,34 @@ def test_tools_import_no_room(name):
     assert not {other for other, _ in imported_rooms(LIBRARY / f"{name}.py")} - TOOLS
 
 
-def modules_after(code):
-    code += "; import sys; print(*sys.modules)"
-    return set(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.split())
+def modules_after(*statements):
+    """The modules there are after each statement of one process."""
+    code = "\n".join(["import sys", *(f"{each}\nprint(*sys.modules)" for each in statements)])
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return [set(line.split()) for line in process.stdout.splitlines()]
+
+
+@pytest.fixture(scope="module")
+def imported():
+    """The modules there are with Keras and TensorFlow, then with a room, then with some that are found when used."""
+    rooms = "import keras_tying as kt; kt.training.Run, kt.tasks.LanguageModelTask, kt.export.export_language_model"
+    return modules_after("import keras, tensorflow", "import keras_tying.layers", rooms)
 
 
 def test_commands_start_without_keras():
-    assert not {"keras", "numpy", "keras_tying.layers"} & modules_after("import keras_tying_cli")
+    (modules,) = modules_after("import keras_tying_cli")
+    assert not {"keras", "numpy", "keras_tying.layers"} & modules
 
 
-def test_import_of_a_room_is_light():
-    added = modules_after("import keras_tying.layers") - modules_after("import keras, tensorflow")
+def test_import_of_a_room_is_light(imported):
+    added = imported[1] - imported[0]
+    assert "keras_tying.layers" in added
     heavy = {name for name in added if name.split(".")[0] in (*OPTIONAL, "tensorflow_text", "tensorboard")}
     assert not heavy
 
 
-def test_training_and_export_are_found_without_an_import():
-    code = "import keras_tying as kt; kt.training.Run, kt.tasks.LanguageModelTask, kt.export.export_language_model"
-    assert "keras_tying.export" in modules_after(code)
+def test_training_and_export_are_found_without_an_import(imported):
+    assert "keras_tying.export" in imported[2]
 
 
 def test_tab_completion_shows_the_public_rooms():

@@ -42,9 +42,19 @@ def changes():
             yield path, kind, content
 
 
-def run_in(repository, *arguments):
+IN_ONE_PROCESS = """
+import json, sys
+import pytest
+from keras_tying.commands import main
+train, test = map(json.loads, sys.argv[1:])
+sys.exit(main(train) or pytest.main(test))
+"""
+
+
+def run_in(repository, *commands):
+    """Trains and tests in a process that finds the copy, and imports Keras once."""
     environment = {**os.environ, "PYTHONPATH": str(repository)}
-    command = [sys.executable, *map(str, arguments)]
+    command = [sys.executable, "-c", IN_ONE_PROCESS, *map(json.dumps, commands)]
     process = subprocess.run(command, cwd=repository, env=environment, capture_output=True, text=True)
     assert process.returncode == 0, process.stdout + process.stderr
 
@@ -57,10 +67,8 @@ def test_a_new_family_of_models_takes_four_files(repository, text_files, tmp_pat
         file.write_text(patched(file.read_text(), content) if kind == "diff" else content)
 
     run = tmp_path / "run"
-    recipe = ["--recipe", "embedded_feed_forward", "--epochs", "2"]
-    run_in(repository, "train/lm.py", *recipe, *text_files, "--run", run)
+    train = ["lm", "--recipe", "embedded_feed_forward", "--epochs", "2", *text_files, "--run", str(run)]
+    tests = ["-q", "tests/zoo/test_builders.py", "tests/test_conformance.py"]
+    run_in(repository, train, [*tests, "-k", "feed_forward or every_builder_is_pinned"])
     first, second = (epoch["val_perplexity"] for epoch in json.loads((run / "results.json").read_text())["history"])
     assert second < first
-
-    tests = ["tests/zoo/test_builders.py", "tests/test_conformance.py"]
-    run_in(repository, "-m", "pytest", "-q", *tests, "-k", "feed_forward or every_builder_is_pinned")

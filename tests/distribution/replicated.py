@@ -30,7 +30,9 @@ def language_model(tied=True):
     corpus = data.load_corpus("embedded")
     vocabulary = data.Vocabulary.from_tokens(corpus.tokens("train"), size=300)
     cut = data.windows(vocabulary.encode(corpus.tokens("train"))[:2500], BATCH, STEPS)
-    model = zoo.recurrent_language_model(len(vocabulary), 16, tied=tied, projection=True, projection_regularizer="l2")
+    model = zoo.recurrent_language_model(
+        len(vocabulary), 16, num_layers=1, tied=tied, projection=True, projection_regularizer="l2"
+    )
     model.carry_state(BATCH)
     model.compile(ClippedSGD(1.0, clip_norm=0.5), steps_per_execution=4)
     arrays = {"x": cut.inputs, "y": cut.targets, "batch_size": BATCH}  # of which Keras gives the replicas their rows
@@ -38,9 +40,9 @@ def language_model(tied=True):
 
 
 def translator():
-    pairs = list(data.load_parallel("embedded", "en", "de").pairs("train"))[:300]
-    subwords = Subwords.learn(data.sentences_of(pairs), 200)
-    model = zoo.dl4mt(len(subwords), len(subwords), "three_way", units=16, embedding_size=12)
+    pairs = list(data.load_parallel("embedded", "en", "de").pairs("train"))[:120]
+    subwords = Subwords.learn(data.sentences_of(pairs), 120)
+    model = zoo.dl4mt(len(subwords), len(subwords), "three_way", units=8, embedding_size=6)
     model.compile(
         keras.optimizers.Adam(0.01, global_clipnorm=0.05),
         SequenceCrossEntropy(reduction="mean_with_sample_weight"),

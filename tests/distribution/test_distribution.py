@@ -107,37 +107,56 @@ description = "A model of a few words, in many batches."
 
 [model]
 name = "ptb_small"
-arguments = { tied = true, dropout = 0.2 }
+arguments = { tied = true, dropout = 0.2, units = 16, num_layers = 1 }
 
 [data]
 corpus = "files"
 vocabulary_size = 200
 
 [optimisation]
-batch_size = 4
-sequence_length = 5
+batch_size = 2
+sequence_length = 2
 epochs = 1
 full_rate_epochs = 1
 decay = 0.5
 """
 
 
-def test_a_run_that_lost_workers_ends_like_an_undisturbed_one(tmp_path, text_files, run_python):
-    (tmp_path / "small.toml").write_text(RECIPE)
-    arguments = ["train/lm.py", "--recipe", tmp_path / "small.toml", *text_files, "--checkpoint-minutes", "0"]
-    undisturbed, disturbed = tmp_path / "undisturbed", tmp_path / "disturbed"
-    run_python(*arguments, "--run", undisturbed, "--strategy", "mirrored", "--replicas", "2")
-    arguments += ["--run", disturbed, "--restartable"]
+@pytest.fixture(scope="module")
+def command(tmp_path_factory, corpus):
+    """A training command without its folder; it saves a checkpoint between any two calls."""
+    folder = tmp_path_factory.mktemp("command")
+    (folder / "small.toml").write_text(RECIPE)
+    files = []
+    for split, lines in (("train", 120), ("valid", 10), ("test", 10)):
+        files += [f"--{split}-file", folder / f"{split}.txt"]
+        files[-1].write_text("\n".join(corpus.splits[split][:lines]).lower() + "\n", encoding="utf-8")
+    return ["train/lm.py", "--recipe", folder / "small.toml", *files, "--checkpoint-minutes", "0"]
 
-    process, workers = start_cluster("--", *arguments)
-    wait_for_checkpoint(process, disturbed, 0)
-    os.kill(workers[1], signal.SIGTERM)  # one worker is pre-empted: all stop, the chief saves
+
+@pytest.fixture(scope="module")
+def preempted(tmp_path_factory, command):
+    """The folder of a run of which one worker was told to stop, and how its cluster ended."""
+    run = tmp_path_factory.mktemp("preempted") / "run"
+    process, workers = start_cluster("--", *command, "--run", run, "--restartable")
+    wait_for_checkpoint(process, run, 0)
+    os.kill(workers[1], signal.SIGTERM)
     output, _ = process.communicate(timeout=60)
-    assert process.returncode == RESUMABLE, output
+    return run, process.returncode, output
+
+
+def test_a_run_that_lost_workers_ends_like_an_undisturbed_one(tmp_path, command, preempted, run_python):
+    undisturbed, disturbed = tmp_path / "undisturbed", tmp_path / "disturbed"
+    run_python(*command, "--run", undisturbed, "--strategy", "mirrored", "--replicas", "2")
+
+    run, returncode, output = preempted  # all stop, the chief saves
+    assert returncode == RESUMABLE, output
     assert "Stopped by SIGTERM" in output
     assert "a signal to another worker" in output
 
+    shutil.copytree(run, disturbed)
     number = json.loads((disturbed / "checkpoints" / "index.json").read_text())[-1]["number"]
+    arguments = [*command, "--run", disturbed, "--restartable"]
     process, workers = start_cluster("--restarts", "1", "--grace-seconds", "3", "--", *arguments)
     wait_for_checkpoint(process, disturbed, number + 2)
     os.kill(workers[0], signal.SIGKILL)  # the chief, perhaps while it saves
@@ -155,23 +174,20 @@ def test_a_run_that_lost_workers_ends_like_an_undisturbed_one(tmp_path, text_fil
 
 WITH_A_SMALL_DISK = """
 import resource, runpy, sys
-resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, 300_000))
 sys.argv.pop(0)
+size = int(sys.argv.pop(0))
+resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
 runpy.run_path(sys.argv[0], run_name="__main__")
 """
 
 
-def test_a_full_disk_stops_all_workers_and_leaves_earlier_checkpoints(tmp_path, text_files):
-    (tmp_path / "small.toml").write_text(RECIPE)
+def test_a_full_disk_stops_all_workers_and_leaves_earlier_checkpoints(tmp_path, command, preempted):
     run = tmp_path / "run"
-    command = ["train/lm.py", "--recipe", tmp_path / "small.toml", *text_files, "--run", run, "--restartable"]
-    process, workers = start_cluster("--", *command, "--checkpoint-minutes", "0")
-    wait_for_checkpoint(process, run, 0)
-    os.kill(workers[0], signal.SIGTERM)
-    assert process.wait(timeout=60) == RESUMABLE
+    shutil.copytree(preempted[0], run)
     before = {path: path.read_bytes() for path in (run / "checkpoints").iterdir()}
-
-    process, _ = start_cluster("--restarts", "1", "--grace-seconds", "3", "--", "-c", WITH_A_SMALL_DISK, *command)
+    limit = max(map(len, before.values())) // 2
+    arguments = [WITH_A_SMALL_DISK, limit, *command, "--run", run, "--restartable"]
+    process, _ = start_cluster("--restarts", "1", "--grace-seconds", "3", "--", "-c", *arguments)
     output, _ = process.communicate(timeout=120)
     assert process.returncode == USAGE, output  # to start again would not help
     assert "File too large" in output
@@ -186,10 +202,9 @@ runpy.run_path(sys.argv[0], run_name="__main__")
 """
 
 
-def test_a_checkpoint_that_only_some_workers_see_is_an_error(tmp_path, text_files, run_python):
-    (tmp_path / "small.toml").write_text(RECIPE)
+def test_a_checkpoint_that_only_some_workers_see_is_an_error(tmp_path, preempted):
     shared, own = tmp_path / "shared", tmp_path / "own"
-    run_python("train/lm.py", "--recipe", tmp_path / "small.toml", *text_files, "--run", shared)
+    shutil.copytree(preempted[0], shared)
     shutil.copytree(shared, own, ignore=shutil.ignore_patterns("checkpoints"))
     process, _ = start_cluster("--", "-c", EACH_ITS_OWN_FOLDER, shared, own)
     output, _ = process.communicate(timeout=120)
@@ -198,17 +213,11 @@ def test_a_checkpoint_that_only_some_workers_see_is_an_error(tmp_path, text_file
     assert "must be one that all of them see" in output
 
 
-def test_a_worker_that_never_comes_up_is_named(tmp_path):
+def test_a_worker_that_never_comes_up_is_named(tmp_path, monkeypatch, run_here):
     addresses = [f"127.0.0.1:{port}" for port in free_ports(2)]
     config = {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": 0}}
-    process = subprocess.run(
-        [sys.executable, "train/lm.py", "--run", tmp_path / "run", "--wait-minutes", "0.05"],
-        cwd=REPOSITORY,
-        env={**os.environ, "TF_CONFIG": json.dumps(config)},
-        timeout=120,
-        capture_output=True,
-        text=True,
-    )
+    monkeypatch.setenv("TF_CONFIG", json.dumps(config))
+    process = run_here("train/lm.py", "--run", tmp_path / "run", "--wait-minutes", "0.01")
     assert process.returncode == RESUMABLE
     assert f"worker 1 at {addresses[1]} cannot be reached" in process.stderr
     assert "worker 0" not in process.stderr
@@ -266,9 +275,3 @@ def test_one_worker_is_one_device(monkeypatch):
     distribution = training.open_distribution("auto")
     assert (distribution.workers, distribution.replicas, distribution.is_chief) == (1, 1, True)
     assert distribution.description == {}
-
-
-def test_other_backends_have_one_replica(run_python):
-    code = "from keras_tying import training; training.open_distribution(); training.open_distribution('mirrored')"
-    with pytest.raises(AssertionError, match=r"mirrored needs the TensorFlow backend. Received: KERAS_BACKEND=jax"):
-        run_python("-c", code, KERAS_BACKEND="jax")

@@ -15,15 +15,19 @@ LINKS = ["0-0 3-0 2-2 1-2 0-3", "", "", "1-1 7-1 4-1"]
 CLIENT = """
 import json, sys
 import tensorflow as tf
-served = tf.saved_model.load(sys.argv[1]).signatures
+folder, queries, *names = sys.argv[1:]
+inputs = {name: tf.constant(texts, tf.string) for name, texts in json.loads(queries).items()}
+found = {}
+for name in names:
+    served = tf.saved_model.load(f"{folder}/{name}").signatures
+    best = served["next_word"](**inputs, k=tf.constant(2))
+    found[name] = {
+        "all": served["serving_default"](**inputs)["log_probabilities"].numpy().tolist(),
+        "words": best["words"].numpy().astype(str).tolist(),
+        "log_probabilities": best["log_probabilities"].numpy().tolist(),
+    }
 assert not any(name.startswith("keras_tying") for name in sys.modules)
-inputs = {name: tf.constant(texts, tf.string) for name, texts in json.loads(sys.argv[2]).items()}
-best = served["next_word"](**inputs, k=tf.constant(2))
-print(json.dumps({
-    "all": served["serving_default"](**inputs)["log_probabilities"].numpy().tolist(),
-    "words": best["words"].numpy().astype(str).tolist(),
-    "log_probabilities": best["log_probabilities"].numpy().tolist(),
-}))
+print(json.dumps(found))
 """
 
 
@@ -40,23 +44,24 @@ def make(words, name, **arguments):
     )
 
 
-@pytest.mark.parametrize(
-    ("name", "arguments"),
-    [
-        ("nnlm", {"tied": True}),
-        ("nnjm", {"window": 3}),
-        ("nnjm_global", {"window": 5, "sections": 2, "sentence_length": 6, "split": "fixed"}),
-    ],
-)
-def test_exported_graph_equals_the_model_in_a_process_with_only_tensorflow(
-    tmp_path, run_python, words, name, arguments
-):
-    model = make(words, name, **arguments)
-    export_joint_language_model(model, *words, tmp_path / "1")
+MODELS = {
+    "nnlm": {"tied": True},
+    "nnjm": {"window": 3},
+    "nnjm_global": {"window": 5, "sections": 2, "sentence_length": 6, "split": "fixed"},
+}
 
-    for end, lines in (("src", SOURCE), ("tgt", TARGET), ("align", LINKS)):
-        (tmp_path / f"text.{end}").write_text("".join(f"{line}\n" for line in lines))
-    samples = Bitext(*(tmp_path / f"text.{end}" for end in ("src", "tgt", "align"))).encode(*words)
+
+@pytest.fixture(scope="module")
+def models(words):
+    return {name: make(words, name, **arguments) for name, arguments in MODELS.items()}
+
+
+@pytest.fixture(scope="module")
+def answers(tmp_path_factory, run_python, words, models):
+    """What a process with only TensorFlow gets from each model."""
+    folder = tmp_path_factory.mktemp("exported")
+    for name, model in models.items():
+        export_joint_language_model(model, *words, folder / name)
     # The position of the target end is known in training, but not in the exported graph: it is linked here.
     queries = {"source": [], "alignment": [], "history": []}
     for source, target, links in zip(SOURCE, TARGET, LINKS, strict=True):
@@ -65,12 +70,20 @@ def test_exported_graph_equals_the_model_in_a_process_with_only_tensorflow(
             queries["source"].append("\ufeff" + source.replace(" ", "\u3000"))
             queries["history"].append(" ".join(target.split()[:position]))
             queries["alignment"].append(f"{links} {len(source.split())}-{length}".strip().replace(" ", "\u00a0"))
+    return json.loads(run_python("-c", CLIENT, folder, json.dumps(queries), *models).stdout)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_exported_graph_equals_the_model_in_a_process_with_only_tensorflow(tmp_path, words, models, answers, name):
+    model, served = models[name], answers[name]
+    for end, lines in (("src", SOURCE), ("tgt", TARGET), ("align", LINKS)):
+        (tmp_path / f"text.{end}").write_text("".join(f"{line}\n" for line in lines))
+    samples = Bitext(*(tmp_path / f"text.{end}" for end in ("src", "tgt", "align"))).encode(*words)
     sentence = model.sentence_length if model.global_context else 0
     inputs = samples.inputs(np.arange(len(samples)), model.order - 1, model.window, sentence)
     logits = model.predict(inputs, verbose=0)
     expected = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
 
-    served = json.loads(run_python("-c", CLIENT, tmp_path / "1", json.dumps(queries)).stdout)
     np.testing.assert_allclose(served["all"], expected, atol=1e-5)
     best = np.argsort(-expected)[:, :2]
     assert served["words"] == [words[1].decode(row) for row in best]

@@ -17,53 +17,70 @@ SENTENCES = ["\ufeffThe\u00a0yield\u3000statement\u2028is\x85used", "", "an obje
 CLIENT = """
 import json, sys
 import tensorflow as tf
-served = tf.saved_model.load(sys.argv[1]).signatures
-assert not any(name.startswith("keras_tying") for name in sys.modules)
-text = tf.constant(json.loads(sys.argv[2]), tf.string)
 def options(length, temperature, seed):
     return dict(length=tf.constant(length), temperature=tf.constant(temperature), top_k=tf.constant(0),
                 top_p=tf.constant(1.0), seed=tf.constant(seed))
-score, default = served["score"](sentences=text), served["serving_default"](sentences=text)
-words = served["next_word"](prefix=text, k=tf.constant(3))
-many = served["next_word"](prefix=text, k=tf.constant(10**6))
-print(json.dumps({
-    "tokens": score["tokens"].numpy().tolist(),
-    "log_probability": score["log_probability"].numpy().tolist(),
-    "default": default["log_probability"].numpy().tolist(),
-    "perplexity": score["perplexity"].numpy().tolist(),
-    "words": words["words"].numpy().astype(str).tolist(),
-    "probabilities": words["probabilities"].numpy().tolist(),
-    "all": many["words"].shape[1],
-    "greedy": served["generate"](prefix=text, **options(4, 0.0, 0))["text"].numpy().astype(str).tolist(),
-    "drawn": [served["generate"](prefix=text, **options(9, 1.0, s))["text"].numpy().astype(str).tolist()
-              for s in (1, 1, 2)],
-    "nothing": served["generate"](prefix=text, **options(0, 1.0, 0))["text"].numpy().astype(str).tolist(),
-}))
+def answer(served, text):
+    text = tf.constant(text, tf.string)
+    score, default = served["score"](sentences=text), served["serving_default"](sentences=text)
+    words = served["next_word"](prefix=text, k=tf.constant(3))
+    many = served["next_word"](prefix=text, k=tf.constant(10**6))
+    return {
+        "tokens": score["tokens"].numpy().tolist(),
+        "log_probability": score["log_probability"].numpy().tolist(),
+        "default": default["log_probability"].numpy().tolist(),
+        "perplexity": score["perplexity"].numpy().tolist(),
+        "words": words["words"].numpy().astype(str).tolist(),
+        "probabilities": words["probabilities"].numpy().tolist(),
+        "all": many["words"].shape[1],
+        "greedy": served["generate"](prefix=text, **options(4, 0.0, 0))["text"].numpy().astype(str).tolist(),
+        "drawn": [served["generate"](prefix=text, **options(9, 1.0, s))["text"].numpy().astype(str).tolist()
+                  for s in (1, 1, 2)],
+        "nothing": served["generate"](prefix=text, **options(0, 1.0, 0))["text"].numpy().astype(str).tolist(),
+    }
+texts, *folders = map(json.loads, sys.argv[1:])
+found = {}
+for folder in folders:
+    served = tf.saved_model.load(folder).signatures
+    found[folder] = [answer(served, text) for text in texts]
+assert not any(name.startswith("keras_tying") for name in sys.modules)
+print(json.dumps(found))
 """
 
 
-@pytest.fixture(scope="module", params=["recurrent", "convolution"])
-def model(request, vocabulary):
-    if request.param == "recurrent":
-        return zoo.ptb_small(vocabulary_size=len(vocabulary), projection=True)
+@pytest.fixture(scope="module")
+def models(vocabulary):
     keras.utils.set_random_seed(7)
     embedding = TiedEmbedding(len(vocabulary), 16, embeddings_initializer="random_normal")
-    return LanguageModel(embedding, [keras.layers.Conv1D(16, 3, padding="causal", activation="tanh")])
+    return {
+        "recurrent": zoo.ptb_small(vocabulary_size=len(vocabulary), projection=True, units=32),
+        "convolution": LanguageModel(embedding, [keras.layers.Conv1D(16, 3, padding="causal", activation="tanh")]),
+    }
 
 
 @pytest.fixture(scope="module")
-def exported(tmp_path_factory, model, vocabulary):
-    path = tmp_path_factory.mktemp("served") / "1"
-    export_language_model(model, vocabulary, path)
-    return path
+def folders(tmp_path_factory, models, vocabulary):
+    paths = {name: tmp_path_factory.mktemp(name) / "1" for name in models}
+    for name, model in models.items():
+        export_language_model(model, vocabulary, paths[name])
+    return paths
 
 
-def serve(run_python, exported, sentences):
-    return json.loads(run_python("-c", CLIENT, exported, json.dumps(sentences)).stdout)
+@pytest.fixture(scope="module")
+def answers(folders, run_python):
+    """What a process with only TensorFlow gets from each model for some sentences, and for none."""
+    words = map(json.dumps, [[SENTENCES, []], *map(str, folders.values())])
+    found = json.loads(run_python("-c", CLIENT, *words).stdout)
+    return {name: found[str(folder)] for name, folder in folders.items()}
 
 
-def test_exported_graph_equals_the_model_in_a_process_with_only_tensorflow(run_python, exported, model, vocabulary):
-    served = serve(run_python, exported, SENTENCES)
+@pytest.fixture(params=["recurrent", "convolution"])
+def name(request):
+    return request.param
+
+
+def test_exported_graph_equals_the_model_in_a_process_with_only_tensorflow(answers, models, vocabulary, name):
+    (served, _), model = answers[name], models[name]
     end = vocabulary.end_id
     for i, sentence in enumerate(SENTENCES):
         ids = vocabulary.encode(tokenize(sentence, "words")).tolist()
@@ -84,31 +101,32 @@ def test_exported_graph_equals_the_model_in_a_process_with_only_tensorflow(run_p
     assert served["nothing"] == [""] * len(SENTENCES)
 
 
-def test_the_trained_model_gives_in_python_what_the_signatures_give(exported, model, vocabulary):
-    served, trained = tf.saved_model.load(exported).signatures, TrainedLanguageModel(model, vocabulary)
-    text = tf.constant(SENTENCES)
-    score, scores = served["score"](sentences=text), trained.score(SENTENCES)
-    assert [each.tokens for each in scores] == score["tokens"].numpy().tolist()
-    for name in ("log_probability", "perplexity"):
-        np.testing.assert_allclose([getattr(each, name) for each in scores], score[name], rtol=1e-5)
-    options = {"length": 4, "temperature": 0.0, "top_k": 0, "top_p": 1.0, "seed": 0}
-    texts = served["generate"](prefix=text, **{name: tf.constant(value) for name, value in options.items()})["text"]
-    best = served["next_word"](prefix=text, k=tf.constant(3))
+def test_the_trained_model_gives_in_python_what_the_signatures_give(answers, models, vocabulary, name):
+    (served, _), trained = answers[name], TrainedLanguageModel(models[name], vocabulary)
+    scores = trained.score(SENTENCES)
+    assert [score.tokens for score in scores] == served["tokens"]
+    for metric in ("log_probability", "perplexity"):
+        np.testing.assert_allclose([getattr(score, metric) for score in scores], served[metric], rtol=1e-5)
     for i, sentence in enumerate(SENTENCES):
-        assert trained.generate(sentence, 4, temperature=0) == texts[i].numpy().decode()
+        assert trained.generate(sentence, 4, temperature=0) == served["greedy"][i]
         words, probabilities = zip(*trained.next_words(sentence, 3), strict=True)
-        assert list(words) == best["words"][i].numpy().astype(str).tolist()
-        np.testing.assert_allclose(probabilities, best["probabilities"][i], rtol=1e-4)
+        assert list(words) == served["words"][i]
+        np.testing.assert_allclose(probabilities, served["probabilities"][i], rtol=1e-4)
 
 
-def test_the_tied_matrix_is_exported_once(exported, model):
-    variables = tf.train.list_variables(str(exported / "variables" / "variables"))
+def test_the_tied_matrix_is_exported_once(folders, models, name):
+    variables, model = tf.train.list_variables(str(folders[name] / "variables" / "variables")), models[name]
     assert [shape for _, shape in variables].count([model.vocabulary_size, model.hidden_size]) == 1
 
 
-def test_an_empty_batch_gives_empty_outputs(run_python, exported):
-    served = serve(run_python, exported, [])
-    assert all(served[name] == [] for name in ("tokens", "log_probability", "words", "greedy", "nothing"))
+def test_an_empty_batch_gives_empty_outputs(answers, name):
+    _, served = answers[name]
+    assert all(served[key] == [] for key in ("tokens", "log_probability", "words", "greedy", "nothing"))
+
+
+@pytest.fixture(scope="module", params=["recurrent", "convolution"])
+def generate(request, folders):
+    return tf.saved_model.load(folders[request.param]).signatures["generate"]
 
 
 def test_a_vocabulary_of_another_size_is_refused(tmp_path, vocabulary):
@@ -118,7 +136,7 @@ def test_a_vocabulary_of_another_size_is_refused(tmp_path, vocabulary):
 
 
 @pytest.mark.parametrize(
-    ("name", "values"),
+    ("option", "values"),
     [
         ("length", [-1]),
         ("temperature", [-1.0, float("nan"), float("inf")]),
@@ -126,10 +144,9 @@ def test_a_vocabulary_of_another_size_is_refused(tmp_path, vocabulary):
         ("top_p", [0.0, -0.5, 1.5, float("nan")]),
     ],
 )
-def test_exported_generate_refuses_what_generate_refuses(exported, name, values):
-    generate = tf.saved_model.load(exported).signatures["generate"]
+def test_exported_generate_refuses_what_generate_refuses(generate, option, values):
     options = {"length": 1, "temperature": 1.0, "top_k": 0, "top_p": 1.0, "seed": 0}
     for value in values:
-        given = {key: tf.constant(option) for key, option in {**options, name: value}.items()}
-        with pytest.raises(tf.errors.InvalidArgumentError, match=f"{name} must be"):
+        given = {key: tf.constant(each) for key, each in {**options, option: value}.items()}
+        with pytest.raises(tf.errors.InvalidArgumentError, match=f"{option} must be"):
             generate(prefix=tf.constant(["the"]), **given)

@@ -14,17 +14,19 @@ import json, sys
 import tensorflow as tf
 served = tf.saved_model.load(sys.argv[1]).signatures
 assert not any(name.startswith("keras_tying") for name in sys.modules)
-words = tf.constant(json.loads(sys.argv[2]), tf.string)
-vector = served["vector"](words=words)
-similar = served["similar_words"](words=words, k=tf.constant(4))
-many = served["similar_words"](words=words, k=tf.constant(10**6))
-print(json.dumps({
-    "vector": vector["vector"].numpy().tolist(),
-    "known": vector["known"].numpy().tolist(),
-    "similar": similar["similar"].numpy().astype(str).tolist(),
-    "similarity": similar["similarity"].numpy().tolist(),
-    "all": many["similar"].shape[1],
-}))
+def answer(words):
+    words = tf.constant(words, tf.string)
+    vector = served["vector"](words=words)
+    similar = served["similar_words"](words=words, k=tf.constant(4))
+    many = served["similar_words"](words=words, k=tf.constant(10**6))
+    return {
+        "vector": vector["vector"].numpy().tolist(),
+        "known": vector["known"].numpy().tolist(),
+        "similar": similar["similar"].numpy().astype(str).tolist(),
+        "similarity": similar["similarity"].numpy().tolist(),
+        "all": many["similar"].shape[1],
+    }
+print(json.dumps([answer(words) for words in json.loads(sys.argv[2])]))
 """
 
 
@@ -43,12 +45,15 @@ def exported(tmp_path_factory, model, vocabulary):
     return path
 
 
-def serve(run_python, exported, words):
-    return json.loads(run_python("-c", CLIENT, exported, json.dumps(words)).stdout.splitlines()[-1])
+@pytest.fixture(scope="module")
+def answers(exported, run_python):
+    """What a process with only TensorFlow is told of some words, and of none."""
+    output = run_python("-c", CLIENT, exported, json.dumps([["the", "qwertyuiop", "is"], []])).stdout
+    return json.loads(output.splitlines()[-1])
 
 
-def test_exported_graph_returns_vectors_and_neighbours(run_python, exported, model, vocabulary):
-    served = serve(run_python, exported, ["the", "qwertyuiop", "is"])
+def test_exported_graph_returns_vectors_and_neighbours(answers, model, vocabulary):
+    served, _ = answers
     matrix = np.array(model.embedding.embeddings)
     assert served["known"] == [True, False, True]
     assert served["vector"][1] == [0.0] * 8
@@ -68,8 +73,8 @@ def test_exported_graph_returns_vectors_and_neighbours(run_python, exported, mod
         np.testing.assert_allclose(similarity, served["similarity"][row], rtol=1e-5)
 
 
-def test_an_empty_batch_gives_empty_outputs(run_python, exported):
-    served = serve(run_python, exported, [])
+def test_an_empty_batch_gives_empty_outputs(answers):
+    _, served = answers
     assert served["vector"] == served["known"] == served["similar"] == []
 
 

@@ -1,6 +1,3 @@
-import importlib.util
-import json
-
 import keras
 import numpy as np
 import pytest
@@ -229,35 +226,3 @@ def test_training_steps_with_repeated_words_give_the_same_bits_each_time(rng):
         model.train_on_batch(batch)
         trained.add(b"".join(weight.tobytes() for weight in model.get_weights()))
     assert len(trained) == 1
-
-
-TRAINED = """
-import json, sys
-import keras, numpy as np
-from keras_tying import zoo
-rng = np.random.default_rng(0)
-model = zoo.skip_gram(11, 6, tied=bool(int(sys.argv[1])))
-for weight in model.trainable_weights:
-    weight.assign(rng.normal(size=weight.shape))
-batch = {
-    "centres": rng.integers(0, 11, (6, 4), np.int32), "contexts": rng.integers(0, 11, (6, 8), np.int32),
-    "pairs": rng.random((6, 4, 8)) < 0.3, "negatives": rng.integers(0, 11, (6, 7), np.int32),
-}
-model.compile(keras.optimizers.SGD(0.02))
-for _ in range(3):
-    model.train_on_batch(batch)
-print(json.dumps([keras.ops.convert_to_numpy(weight).tolist() for weight in model.weights]))
-"""
-
-
-@pytest.mark.parametrize("backend", ["jax", "torch"])
-def test_other_backends_train_to_the_same_weights(run_python, backend):
-    if importlib.util.find_spec(backend) is None:
-        pytest.skip(f"{backend} is not installed")
-
-    def weights(backend):
-        output = run_python("-c", TRAINED, 1, KERAS_BACKEND=backend).stdout
-        return json.loads(output.splitlines()[-1])
-
-    for expected, received in zip(weights("tensorflow"), weights(backend), strict=True):
-        np.testing.assert_allclose(received, expected, rtol=1e-4, atol=1e-5)

@@ -98,51 +98,58 @@ def test_weights_move_by_the_decayed_rate(tmp_path, one_batch):
         np.testing.assert_array_equal(received, expected)
 
 
-def test_every_epoch_starts_from_an_empty_state(tmp_path, files):
-    history = train_lm(tmp_path / "run", recipe(epochs=3, learning_rate=NO_RATE), files).logged("perplexity")
+@pytest.fixture(scope="module")
+def unmoved(files, tmp_path_factory):
+    """A run whose weights stay as they were drawn, in three epochs."""
+    return train_lm(tmp_path_factory.mktemp("unmoved") / "run", recipe(epochs=3, learning_rate=NO_RATE), files)
+
+
+def test_every_epoch_starts_from_an_empty_state(unmoved):
+    history = unmoved.logged("perplexity")
     assert history == pytest.approx([history[0]] * 3, rel=1e-7)
 
 
-def test_state_is_carried_from_window_to_window(tmp_path, files):
+def test_state_is_carried_from_window_to_window(tmp_path, files, unmoved):
     """Without it a word's perplexity would depend on where windows end: 20 of 10 words, or 40 of 5, are as good."""
-    runs = [
-        train_lm(tmp_path / str(length), recipe(sequence_length=length, learning_rate=NO_RATE), files)
-        for length in (5, 10)
-    ]
-    perplexities = [run.results["train_perplexity"] for run in runs]
+    longer = train_lm(tmp_path / "10", recipe(sequence_length=10, learning_rate=NO_RATE), files)
+    perplexities = [run.results["train_perplexity"] for run in (unmoved, longer)]
     assert perplexities[0] == pytest.approx(perplexities[1], rel=1e-6)
 
 
 @pytest.fixture(scope="module")
 def stepped(one_batch, tmp_path_factory):
-    """Weights before any step, and after one by recipes that differ in one setting."""
+    """Runs without any step, and of one step by recipes that differ in one setting."""
     folder = tmp_path_factory.mktemp("stepped")
     changes = {
-        "before": {"learning_rate": NO_RATE},
+        "before": {"learning_rate": NO_RATE, "epochs": 4},
         "plain": {"learning_rate": 0.5},
         "l2": {"learning_rate": 0.5, "l2": 0.2},
         "weight decay": {"learning_rate": 0.5, "decoupled_weight_decay": 0.3},
         "clipped": {"learning_rate": 0.5, "clip_norm": 0.01},
     }
     return {
-        name: train_lm(folder / name.replace(" ", "_"), recipe(**each), one_batch).weights
-        for name, each in changes.items()
+        name: train_lm(folder / name.replace(" ", "_"), recipe(**each), one_batch) for name, each in changes.items()
     }
 
 
-def test_l2_moves_weights_against_themselves_beside_the_gradient(stepped):
-    for before, plain, l2 in zip(stepped["before"], stepped["plain"], stepped["l2"], strict=True):
+@pytest.fixture(scope="module")
+def weights(stepped):
+    return {name: run.weights for name, run in stepped.items()}
+
+
+def test_l2_moves_weights_against_themselves_beside_the_gradient(weights):
+    for before, plain, l2 in zip(weights["before"], weights["plain"], weights["l2"], strict=True):
         np.testing.assert_allclose(l2, plain - 0.5 * 0.2 * before, atol=1e-6)
-    assert max(np.abs(before).max() for before in stepped["before"]) > 0.05
+    assert max(np.abs(before).max() for before in weights["before"]) > 0.05
 
 
-def test_weight_decay_shrinks_what_the_step_gave(stepped):
-    for plain, decayed in zip(stepped["plain"], stepped["weight decay"], strict=True):
+def test_weight_decay_shrinks_what_the_step_gave(weights):
+    for plain, decayed in zip(weights["plain"], weights["weight decay"], strict=True):
         np.testing.assert_allclose(decayed, plain * (1 - 0.3), atol=1e-6)
 
 
-def test_a_clipped_step_has_the_length_of_rate_times_clip_norm(stepped):
-    steps = [after - before for before, after in zip(stepped["before"], stepped["clipped"], strict=True)]
+def test_a_clipped_step_has_the_length_of_rate_times_clip_norm(weights):
+    steps = [after - before for before, after in zip(weights["before"], weights["clipped"], strict=True)]
     assert np.sqrt(sum(np.sum(step.astype(np.float64) ** 2) for step in steps)) == pytest.approx(0.5 * 0.01, rel=1e-3)
 
 
@@ -151,5 +158,5 @@ def test_training_stops_once_patience_is_at_its_end(tmp_path, one_batch):
     assert len(run.history) == run.results["epochs"] == 3  # the first is the best
 
 
-def test_without_patience_training_goes_to_the_end(tmp_path, one_batch):
-    assert len(train_lm(tmp_path / "run", recipe(epochs=4, learning_rate=NO_RATE), one_batch).history) == 4
+def test_without_patience_training_goes_to_the_end(stepped):
+    assert len(stepped["before"].history) == 4

@@ -53,7 +53,7 @@ def options(folder: Path) -> dict[str, list]:
         "lm": [
             *harness.text_options(*texts),
             *("--set", "model.units=6", "model.num_layers=1", "data.vocabulary_size=40"),
-            *("optimisation.batch_size=4", "optimisation.sequence_length=5"),
+            *("optimisation.batch_size=4", "optimisation.sequence_length=7"),
         ],
         "word2vec": ["--train-file", texts[0], "--set", "model.units=6", "data.minimum_count=2"],
         "nnjm": [
@@ -87,6 +87,7 @@ def finished(request, tmp_path_factory) -> Finished:
             commands += [[SECOND_VISIT, task, "--run", stopped, "--epochs", "2", *given], [task, "--resume", stopped]]
     commands.append(["nmt", "--translate", folder / "nmt", "--attention", folder / "attention.png", *greedy["nmt"]])
     commands.append(["lm", "--export", folder / "lm"])
+    commands.append(["lm", "--strategy", "mirrored", "--run", folder / "mirrored"])
     words = [json.dumps(command, default=str) for command in commands]
     process = subprocess.run(
         [sys.executable, "tests/promises/one_process.py", *words],
@@ -95,6 +96,7 @@ def finished(request, tmp_path_factory) -> Finished:
             **os.environ,
             "KERAS_BACKEND": backend,
             "JAX_DISABLE_MOST_OPTIMIZATIONS": "1",  # compiles in half the time
+            "OMP_NUM_THREADS": "1",  # more wait for each other actively, and have nothing to do in so small models
         },
         capture_output=True,
         text=True,
@@ -106,7 +108,12 @@ def finished(request, tmp_path_factory) -> Finished:
 
 def test_every_task_trains_and_evaluates_and_some_are_resumed_without_tensorflow(finished):
     expected = [[0, 0, 75, 0] if task in RESUMED else [0, 0] for task in TASKS]
-    assert finished.codes == [*chain(*expected), 0, 2], finished.printed
+    assert finished.codes == [*chain(*expected), 0, 2, 2], finished.printed
+
+
+def test_other_backends_have_one_replica(finished):
+    assert f"mirrored needs the TensorFlow backend. Received: KERAS_BACKEND={finished.backend}" in finished.printed
+    assert not (finished.folder / "mirrored").exists()
 
 
 @pytest.mark.parametrize("task", RESUMED)

@@ -1,7 +1,9 @@
 """What every run's files survive: going on, and crashes in the middle of a write."""
 
 import os
+import shutil
 import time
+from pathlib import Path
 
 import harness
 import numpy as np
@@ -10,9 +12,15 @@ import pytest
 RECIPE = harness.tiny_recipe(epochs=1)
 
 
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory, files):
+    return harness.train_lm(tmp_path_factory.mktemp("trained") / "run", RECIPE, files)
+
+
 @pytest.fixture
-def run(tmp_path, files):
-    return harness.train_lm(tmp_path / "run", RECIPE, files)
+def run(trained, tmp_path):
+    """A copy of a trained run."""
+    return harness.Run(Path(shutil.copytree(trained.folder, tmp_path / "run")))
 
 
 def epochs(run, number):
@@ -34,8 +42,7 @@ def test_wall_time_includes_the_parts_before_a_resume(tmp_path, files):
     assert earlier < resumed["wall_time_seconds"] < earlier + time.monotonic() - began + 0.1
 
 
-def test_words_per_second_are_those_of_the_whole_time(tmp_path, files):
-    run = harness.train_lm(tmp_path / "run", RECIPE, files)
+def test_words_per_second_are_those_of_the_whole_time(run):
     epochs(run, 2)
     results = harness.resume("train/lm.py", run).results
     expected = 200 * results["epochs"] / results["wall_time_seconds"]

@@ -30,12 +30,18 @@ def test_a_text_shorter_than_the_piece_is_refused(train_ids):
         draw_piece(train_ids[:10], 20_000, seed=1)
 
 
-def test_sweep_takes_means_over_seeds_and_draws_them(train_ids, tmp_path):
-    settings = SubspaceSettings(words=200, units=4, batch_size=2, steps=10, epochs=1)
+def measured(ids, beta, tau, seed, settings):
+    """A made-up run: `tests/studies/test_augmented_loss.py` sweeps over real ones."""
+    return {"beta": beta, "tau": tau, "seed": seed, "distance": (1 + beta) / tau / seed}
+
+
+def test_sweep_takes_means_over_seeds_and_draws_them(train_ids, tmp_path, monkeypatch):
+    monkeypatch.setattr(subspace, "measure_distance", measured)
     runs, seen = [], []
-    results = sweep(train_ids, [0.0, 1.0], [2.0, 10.0], 2, settings, runs, seen.append)
+    results = sweep(train_ids, [0.0, 1.0], [2.0, 10.0], 2, TINY, runs, seen.append)
     assert len(seen) == len(runs) == 6  # beta 1 at tau 10 is in both panels
     of_point = [run["distance"] for run in seen if (run["beta"], run["tau"]) == (1.0, 2.0)]
+    assert len(of_point) == 2
     np.testing.assert_allclose(results["by_tau"]["distance"][0], np.mean(of_point))
     assert results["by_beta"]["distance"][1] == results["by_tau"]["distance"][1]
     draw_distances({**results, "runs": runs}, tmp_path / "figure.png")
@@ -43,9 +49,6 @@ def test_sweep_takes_means_over_seeds_and_draws_them(train_ids, tmp_path):
 
 
 def test_a_sweep_goes_on_behind_the_runs_it_has(train_ids, monkeypatch):
-    def measured(ids, beta, tau, seed, settings):
-        return {"beta": beta, "tau": tau, "seed": seed, "distance": beta / tau / seed}
-
     monkeypatch.setattr(subspace, "measure_distance", measured)
     arguments = train_ids, [0.0, 1.0], [2.0], 2, TINY
     runs, seen = [], []
