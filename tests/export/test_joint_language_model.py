@@ -57,11 +57,8 @@ def models(words):
 
 
 @pytest.fixture(scope="module")
-def answers(tmp_path_factory, run_python, words, models):
-    """What a process with only TensorFlow gets from each model."""
-    folder = tmp_path_factory.mktemp("exported")
-    for name, model in models.items():
-        export_joint_language_model(model, *words, folder / name)
+def queries():
+    """What is asked about each target word of the text."""
     # The position of the target end is known in training, but not in the exported graph: it is linked here.
     queries = {"source": [], "alignment": [], "history": []}
     for source, target, links in zip(SOURCE, TARGET, LINKS, strict=True):
@@ -70,6 +67,15 @@ def answers(tmp_path_factory, run_python, words, models):
             queries["source"].append("\ufeff" + source.replace(" ", "\u3000"))
             queries["history"].append(" ".join(target.split()[:position]))
             queries["alignment"].append(f"{links} {len(source.split())}-{length}".strip().replace(" ", "\u00a0"))
+    return queries
+
+
+@pytest.fixture(scope="module")
+def answers(tmp_path_factory, run_python, words, models, queries):
+    """What a process with only TensorFlow gets from each model."""
+    folder = tmp_path_factory.mktemp("exported")
+    for name, model in models.items():
+        export_joint_language_model(model, *words, folder / name)
     return json.loads(run_python("-c", CLIENT, folder, json.dumps(queries), *models).stdout)
 
 
@@ -89,7 +95,10 @@ def test_exported_graph_equals_the_model_in_a_process_with_only_tensorflow(tmp_p
     assert served["words"] == [words[1].decode(row) for row in best]
     np.testing.assert_allclose(served["log_probabilities"], np.take_along_axis(expected, best, 1), atol=1e-5)
 
-    trained = TrainedJointLanguageModel(model, *words, tokenization="spaces")
+
+@pytest.mark.parametrize("name", MODELS)
+def test_the_trained_model_gives_in_python_what_the_signatures_give(words, models, answers, queries, name):
+    trained, served = TrainedJointLanguageModel(models[name], *words, tokenization="spaces"), answers[name]
     for i, query in enumerate(zip(*(queries[name] for name in ("source", "alignment", "history")), strict=True)):
         found, probabilities = zip(*trained.next_words(*query, k=2), strict=True)
         assert list(found) == served["words"][i]

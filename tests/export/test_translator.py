@@ -74,7 +74,7 @@ def test_no_sentences_give_no_translations(outputs):
 def test_long_sentences_are_truncated_as_in_python(model, subwords, tmp_path, monkeypatch):
     import tensorflow as tf
 
-    monkeypatch.setattr("keras_tying.tasks.translation.LONGEST_SENTENCE", 8)
+    monkeypatch.setattr("keras_tying.inference.translator.LONGEST_SENTENCE", 8)
     export_translator(model, subwords, tmp_path / "1", beam_size=1, maximum_length=8)
     served = tf.saved_model.load(tmp_path / "1").signatures["translate"]
     sentences = ["two dogs " * 30, "two dogs " * 20, "two dogs", "a"]
