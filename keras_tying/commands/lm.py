@@ -13,6 +13,7 @@ DESCRIPTION = """Trains a language model, resumes a run, evaluates one, scores t
 {command} --resume runs/NAME                                  after Ctrl-C; with --epochs it goes on longer
 {command} --from ptb_small_tied --train-file A --valid-file B --test-file C    train on from a trained model
 {command} --evaluate runs/NAME                                exact; --mc-passes 50 also with dropout
+{command} --evaluate ptb_small_tied --data-dir DIR            a trained model, on the text of its recipe
 {command} --generate ptb_small_tied "the value of"            continue a text; or each line of standard input
 {command} --score ptb_small_tied < text                       perplexity of each line
 

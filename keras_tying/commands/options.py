@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn
 
+from keras_tying.zoo.presets import list_presets
+
 DEFAULT_MODE = ""
 """The mode of a command without an option that names another one."""
 
@@ -209,10 +211,11 @@ def path(text: str) -> Path:
 
 
 def model_name(text: str) -> str | Path:
-    """The type of a trained model: its name, or the path of a folder. An empty one is an error."""
+    """The type of a trained model: its name, or the path of a folder if there is one. An empty one is an error."""
     if not text:
         raise argparse.ArgumentTypeError("expected a trained model or the folder of a run. Received: ''")
-    return Path(text) if os.sep in text else text
+    is_folder = os.sep in text or (Path(text).is_dir() and text not in list_presets())
+    return Path(text) if is_folder else text
 
 
 def name(text: str) -> str:

@@ -17,11 +17,13 @@ from keras_tying.commands.inference import MODES
 from keras_tying.commands.overlap import overlap
 from keras_tying.commands.text import check_data_dir
 from keras_tying.distribution import Distribution, open_distribution
+from keras_tying.pretrained.loading import model_of, open_trained
 from keras_tying.tables import validate_table
 from keras_tying.tasks import TranslationTask
 from keras_tying.training.engine import create_runs, export, train
 from keras_tying.training.runs import Run, RunSettings
 from keras_tying.training.task import Task, check_run, check_task, open_task
+from keras_tying.zoo.presets import MANIFEST
 from keras_tying.zoo.recipes import Recipe, check_recordable, for_other_text, load_recipe, record_measured
 
 NOT_REPRODUCED = {
@@ -274,14 +276,25 @@ def _find_runs(task_class: type[Task], folder: Path) -> list[Run]:
 
 
 def _evaluate(task_class: type[Task], arguments: argparse.Namespace) -> int:
-    for run in _find_runs(task_class, arguments.evaluate):
-        task = open_task(task_class, run)
+    for task, folder in _trained(task_class, arguments.evaluate):
+        if data_dir := getattr(arguments, "data_dir", None):
+            check_data_dir(task.recipe.data.corpus, data_dir)
+            task.settings = task.settings.model_copy(update={"data_dir": str(data_dir.resolve())})
         keras.utils.set_random_seed(task.settings.seed)
-        model = run.load_model()
+        model = model_of(folder)
         task.open_text()
         for line in task.evaluate(model, arguments):
-            print(line if run.folder == arguments.evaluate else f"{run.folder.name:12} {line}", flush=True)
+            print(f"{folder.name:12} {line}" if folder.parent == arguments.evaluate else line, flush=True)
     return 0
+
+
+def _trained(task_class: type[Task], model: str | Path) -> list[tuple[Task, Path]]:
+    """The task and the folder of a trained model of the zoo, of a run, or of each run in a folder."""
+    if isinstance(model, Path) and not (model / MANIFEST).exists():
+        return [(open_task(task_class, run), run.folder) for run in _find_runs(task_class, model)]
+    task, folder = open_trained(model)
+    check_run(task_class, Run(folder))
+    return [(task, folder)]
 
 
 def _export(task_class: type[Task], folder: Path) -> int:

@@ -56,7 +56,7 @@ def training_command(
 
     choices = (
         file_option("resume", "continue a run, or all runs in a folder", metavar="RUN"),
-        file_option("evaluate", "measure a trained run, or all runs in a folder", metavar="RUN"),
+        model_option("evaluate", "measure a trained model, a run, or all runs in a folder"),
         file_option("export", "write the SavedModel of a trained run; needs the TensorFlow backend", metavar="RUN"),
         *modes,
     )
@@ -137,7 +137,7 @@ _DISTRIBUTION = tuple(
 )
 
 
-def data_dir_option(modes: tuple[str, ...] = (DEFAULT_MODE,), excludes: tuple[str, ...] = ()) -> Option:
+def data_dir_option(modes: tuple[str, ...] = (DEFAULT_MODE, "evaluate"), excludes: tuple[str, ...] = ()) -> Option:
     return file_option(
         "data-dir", "folder of the corpus, instead of a download", metavar="DIR", modes=modes, excludes=excludes
     )

@@ -4,6 +4,8 @@ import os
 from pathlib import Path
 from typing import Any
 
+import keras
+
 from keras_tying.data.downloads import download
 from keras_tying.pretrained.weights import read_model
 from keras_tying.tasks import TASKS
@@ -40,19 +42,20 @@ def load(name_or_folder: str | os.PathLike, *, sha256: str | None = None) -> Any
     >>> len(lm.next_words("the value of the", k=3))
     3
     """
-    return _with_model(*open_trained(name_or_folder, sha256))
+    task, folder = open_trained(name_or_folder, sha256)
+    return task.trained(model_of(folder))
 
 
 def load_for(task: str, name_or_folder: str | os.PathLike) -> Any:
     """Loads a trained model of one task, a name in `TASKS`. Raises ValueError, also if the model is of another task."""
     opened, folder = open_trained(name_or_folder)
     check_run(TASKS[task], Run(folder))
-    return _with_model(opened, folder)
+    return opened.trained(model_of(folder))
 
 
-def _with_model(task: Task, folder: Path) -> Any:
-    is_preset = (folder / MANIFEST).is_file()
-    return task.trained(read_model(folder) if is_preset else Run(folder).load_model())
+def model_of(folder: Path) -> keras.Model:
+    """The model of a preset or of a run, by its folder."""
+    return read_model(folder) if (folder / MANIFEST).is_file() else Run(folder).load_model()
 
 
 def open_trained(name_or_folder: str | os.PathLike, sha256: str | None = None) -> tuple[Task, Path]:

@@ -11,6 +11,7 @@ import keras_tying as kt
 from keras_tying.commands import main
 from keras_tying.files import sha256_of
 from keras_tying.training import Run
+from keras_tying.zoo.presets import preset_folder, read_preset
 
 
 @pytest.fixture
@@ -53,6 +54,13 @@ def test_each_line_is_scored(command, lm):
         assert [float(value) for value in row[1:]] == pytest.approx(score[1:], abs=1e-3)
 
 
+def test_a_trained_model_is_measured_on_its_own_text(command):
+    code, printed, _ = command("lm", "--evaluate", "embedded_small_tied")
+    measured = read_preset(preset_folder() / "embedded_small_tied").measured
+    assert code == 0
+    assert f"test  perplexity {measured['test_perplexity']:8.2f} over" in printed
+
+
 def test_similar_words_are_shown(command):
     code, printed, _ = command("word2vec", "--similar", "word2vec", "king", "music", "--number", 3)
     assert code == 0
@@ -69,6 +77,8 @@ def test_similar_words_are_shown(command):
         ("lm --score embeded_small_tied", "Names like it: embedded_small_tied"),
         ("nmt --translate runs/none", "There is no folder runs/none"),
         ("list nothing_like_it", "No name in the zoo matches 'nothing_like_it'"),
+        ("lm --evaluate embedded_small_tied --data-dir runs", "The corpus 'embedded' has no files of its own"),
+        ("lm --evaluate word2vec", "is a model of train/word2vec.py"),
         ("publish runs/none a_name", "runs/none is not a run"),
     ],
 )
