@@ -19,12 +19,12 @@ RECIPE = """
 title = "test"
 [model]
 name = "ptb_small"
-arguments = { tied = true, dropout = { words = 0.1, inputs = 0.2, hidden = 0.2, outputs = 0.2 } }
+arguments = { tied = true, units = 16, dropout = { words = 0.1, inputs = 0.2, hidden = 0.2, outputs = 0.2 } }
 [data]
 vocabulary_size = 200
 [optimisation]
 batch_size = 4
-sequence_length = 5
+sequence_length = 4
 epochs = 2
 """
 
@@ -71,12 +71,14 @@ def wait_for_checkpoint_within_an_epoch(run, epoch):
 
 
 def test_interrupted_and_killed_run_on_prepared_text_ends_bit_for_bit_like_an_undisturbed_one_on_its_files(
-    tmp_path, recipe, text_files, start, run_python
+    tmp_path, recipe, text_files, start, run_here
 ):
     undisturbed, disturbed, prepared = tmp_path / "undisturbed", tmp_path / "disturbed", tmp_path / "prepared"
-    finished = run_python("train/lm.py", "--recipe", recipe, *text_files, "--run", undisturbed)
+    finished = run_here("train/lm.py", "--recipe", recipe, *text_files, "--run", undisturbed)
+    assert finished.returncode == 0, finished.stderr
     assert "test perplexity" in finished.stdout
-    run_python("train/prepare.py", "text", prepared, *text_files, "--vocabulary-size", "200", "--processes", "1")
+    made = run_here("train/prepare.py", "text", prepared, *text_files, "--vocabulary-size", "200", "--processes", "1")
+    assert made.returncode == 0, made.stderr
 
     process = start("--recipe", recipe, "--prepared", prepared, "--checkpoint-minutes", "0", "--run", disturbed)
     wait_for_checkpoint_within_an_epoch(disturbed, epoch=0)
@@ -90,7 +92,8 @@ def test_interrupted_and_killed_run_on_prepared_text_ends_bit_for_bit_like_an_un
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
 
-    run_python("train/lm.py", "--resume", disturbed)
+    resumed = run_here("train/lm.py", "--resume", disturbed)
+    assert resumed.returncode == 0, resumed.stderr
     models = [keras.saving.load_model(run / "model.keras") for run in (undisturbed, disturbed)]
     for expected, received in zip(*(model.get_weights() for model in models), strict=True):
         np.testing.assert_array_equal(received, expected)
@@ -119,7 +122,7 @@ def test_a_run_leaves_everything_in_its_folder(tmp_path, recipe, text_files, run
         "vocabulary.txt",
     }
     results = json.loads((run / "results.json").read_text())
-    evaluated = run_python("train/lm.py", "--evaluate", run, "--mc-passes", "2").stdout
+    evaluated = run_here("train/lm.py", "--evaluate", run, "--mc-passes", "2").stdout
     lines = [line.split() for line in evaluated.splitlines() if "over" in line]
     assert [(line[0], line[2]) for line in lines] == [
         ("valid", f"{results['validation_perplexity']:.2f}"),

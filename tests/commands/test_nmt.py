@@ -1,3 +1,5 @@
+import contextlib
+import io
 import json
 import re
 import signal
@@ -9,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from keras_tying.commands import main
 from keras_tying.data import load_parallel
 
 REPOSITORY = Path(__file__).parents[2]
@@ -17,7 +20,7 @@ RECIPE = """
 title = "Tiny"
 [model]
 name = "dl4mt_small"
-arguments = {{ tying = "three_way", embedding_size = 16, units = 16, dropout = 0.1 }}
+arguments = {{ tying = "three_way", embedding_size = 8, units = 8, dropout = 0.1 }}
 [data]
 vocabulary_size = 200
 [loss]
@@ -35,7 +38,7 @@ def texts(tmp_path_factory):
     folder = tmp_path_factory.mktemp("texts")
     corpus = load_parallel("embedded")
     arguments = []
-    for split, size in (("train", 600), ("valid", 40), ("test", 40)):
+    for split, size in (("train", 200), ("valid", 10), ("test", 10)):
         pairs = list(corpus.pairs(split))[:size]
         files = [folder / f"{split}.{language}" for language in ("en", "de")]
         for file, side in zip(files, zip(*pairs, strict=True), strict=True):
@@ -53,11 +56,10 @@ def recipe(tmp_path, optimizer="adam", epochs=2):
 
 @pytest.fixture(scope="module")
 def run(texts, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("nmt")
-    command = [sys.executable, "train/nmt.py", "--recipe", recipe(folder), "--run", folder / "run", *texts]
-    process = subprocess.run([*map(str, command)], cwd=REPOSITORY, capture_output=True, text=True)
-    assert process.returncode == 0, process.stdout + process.stderr
-    return folder / "run", process.stdout
+    folder, output = tmp_path_factory.mktemp("nmt"), io.StringIO()
+    with contextlib.redirect_stdout(output):
+        assert main(["nmt", "--recipe", str(recipe(folder)), "--run", str(folder / "run"), *texts]) == 0
+    return folder / "run", output.getvalue()
 
 
 def test_a_run_leaves_model_results_and_export(run):
@@ -71,7 +73,7 @@ def test_a_run_leaves_model_results_and_export(run):
     assert "in both" in output
 
 
-def test_lines_are_translated_one_by_one(run, run_python):
+def test_lines_are_translated_one_by_one(run):
     folder, _ = run
     text = "\ufeffJune 5\n\nGreece and Croatia\u2028\n" + "June 5 " * 9000
     process = subprocess.run(
@@ -86,9 +88,9 @@ def test_lines_are_translated_one_by_one(run, run_python):
     assert (folder / "plot.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_evaluation_gives_the_figures_of_the_results(run, run_python):
+def test_evaluation_gives_the_figures_of_the_results(run, run_here):
     folder, _ = run
-    output = run_python("train/nmt.py", "--evaluate", folder).stdout
+    output = run_here("train/nmt.py", "--evaluate", folder).stdout
     results = json.loads((folder / "results.json").read_text())
     figures = dict(re.findall(r"^(\w+) +(.+)$", output, re.MULTILINE))
     for name in ("bleu", "chrf", "perplexity"):
@@ -119,7 +121,7 @@ def test_files_that_do_not_belong_together_are_named(texts, run_here, tmp_path):
     process = run_here("train/nmt.py", "--run", tmp_path / "run", *arguments)
     assert process.returncode == 2
     (line,) = process.stderr.splitlines()
-    assert all(part in line for part in ("short.de", "train.en", "they have 2 and 600 lines"))
+    assert all(part in line for part in ("short.de", "train.en", "they have 2 and 200 lines"))
     assert not (tmp_path / "run").exists()
 
 

@@ -30,7 +30,7 @@ def test_all_three_models_leave_everything_in_their_folders(tmp_path, bitext, ru
             "vocabulary.txt",
         }
     results = json.loads((folder / "nnjm" / "results.json").read_text())
-    evaluated = run_python("train/nnjm.py", "--evaluate", folder / "nnjm").stdout
+    evaluated = run_here("train/nnjm.py", "--evaluate", folder / "nnjm").stdout
     assert [line.split()[:3] for line in evaluated.splitlines()] == [
         ["valid", "perplexity", f"{results['validation_perplexity']:.2f}"],
         ["test", "perplexity", f"{results['test_perplexity']:.2f}"],

@@ -34,16 +34,17 @@ def wait_for_checkpoint_within_an_epoch(process, run):
 
 
 def test_an_interrupted_run_ends_like_an_undisturbed_one_on_prepared_text_bit_for_bit_and_is_studied(
-    tmp_path, text_file, run_python
+    tmp_path, text_file, run_here
 ):
     undisturbed, disturbed = tmp_path / "undisturbed", tmp_path / "disturbed"
     arguments = ["train/word2vec.py", "--train-file", text_file, *SMALL]
     prepared = tmp_path / "prepared"
-    run_python(
-        "train/prepare.py", "text", prepared, "--train-file", text_file, "--minimum-count", "2", "--processes", "1"
-    )
+    words = ["--train-file", text_file, "--minimum-count", "2", "--processes", "1"]
+    made = run_here("train/prepare.py", "text", prepared, *words)
+    assert made.returncode == 0, made.stderr
     settings = [each for each in SMALL if each != "data.minimum_count=2"]  # the prepared text has its own
-    finished = run_python("train/word2vec.py", "--prepared", prepared, *settings, "--run", undisturbed)
+    finished = run_here("train/word2vec.py", "--prepared", prepared, *settings, "--run", undisturbed)
+    assert finished.returncode == 0, finished.stderr
     assert "SavedModel" in finished.stdout
 
     process = subprocess.Popen(
@@ -60,7 +61,8 @@ def test_an_interrupted_run_ends_like_an_undisturbed_one_on_prepared_text_bit_fo
     finally:
         process.kill()
     assert process.returncode == 75, output
-    run_python("train/word2vec.py", "--resume", disturbed)
+    resumed = run_here("train/word2vec.py", "--resume", disturbed)
+    assert resumed.returncode == 0, resumed.stderr
     models = [keras.saving.load_model(run / "model.keras") for run in (undisturbed, disturbed)]
     for expected, received in zip(*(model.get_weights() for model in models), strict=True):
         np.testing.assert_array_equal(received, expected)
@@ -72,7 +74,7 @@ def test_an_interrupted_run_ends_like_an_undisturbed_one_on_prepared_text_bit_fo
     }
     own = tmp_path / "own.txt"
     own.write_text("class\tfunction\t8\nvalue\tobject\t7\nclass\tthe\t1\n")
-    studied = run_python("train/embeddings.py", undisturbed, "--set", own, "--words", "class").stdout
+    studied = run_here("train/embeddings.py", undisturbed, "--set", own, "--words", "class").stdout
     assert "| own |" in studied
     assert "3 of 3" in studied
     figures = json.loads((undisturbed / "embeddings" / "embeddings.json").read_text())

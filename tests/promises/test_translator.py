@@ -36,8 +36,8 @@ def texts(tmp_path_factory):
     folder = tmp_path_factory.mktemp("texts")
     return {
         "train": harness.phrase_files(folder, count=100, skipped=900),
-        "valid": harness.phrase_files(folder, "valid", count=15),
-        "few": harness.phrase_files(folder, count=20, skipped=900),
+        "valid": harness.phrase_files(folder, "valid", count=10),
+        "few": harness.phrase_files(folder, count=12, skipped=900),
     }
 
 
