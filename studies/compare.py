@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from keras_tying.files import write_atomically
+from keras_tying.zoo.presets import model_at
 from studies.commands.compare import PHRASES
 from studies.pages import table
 from studies.plots import COLOURS, panel, write_png
@@ -33,8 +34,8 @@ def print_next_words(
 ) -> int:
     from keras_tying.pretrained.loading import load_for
 
-    names = (path if path.is_dir() else str(path) for path in paths)
-    models = {label: load_for("language_model", name) for label, name in zip(labels(paths), names, strict=True)}
+    named = zip(labels(paths), paths, strict=True)
+    models = {label: load_for("language_model", model_at(str(path))) for label, path in named}
     text = next_words_table(models, phrases or PHRASES, words)
     print(text)
     if output:

@@ -17,7 +17,7 @@ from keras_tying.metrics import nearest_neighbours, pair_correlations, word_simi
 from keras_tying.pretrained import load
 from keras_tying.pretrained.loading import open_trained
 from keras_tying.training import Run
-from keras_tying.zoo.presets import MANIFEST, parse_manifest
+from keras_tying.zoo.presets import MANIFEST, model_at, parse_manifest
 from studies.results import labels, read_results
 
 
@@ -75,20 +75,15 @@ def trainings(paths: Sequence[Path]) -> list[dict[str, Any]]:
 
 def _training(path: Path) -> dict[str, Any]:
     """What is known of the training of a run or of a trained model of the zoo."""
-    _, folder = open_trained(_name(path))
+    _, folder = open_trained(model_at(str(path)))
     manifest = folder / MANIFEST
     return parse_manifest(manifest).training if manifest.is_file() else read_results(Run(folder).results) or {}
-
-
-def _name(path: Path) -> Path | str:
-    """A folder, or the name of a trained model of the zoo."""
-    return path if path.is_dir() else str(path)
 
 
 def _read(path: Path, source: str) -> list[Embedding]:
     if path.is_file():
         return [Embedding(source.removesuffix(path.suffix), source, *load_word_vectors(path))]
-    trained = load(_name(path))
+    trained = load(model_at(str(path)))
     model = trained.model
     matrices = model.embedding_matrices()
     if "source" in matrices:

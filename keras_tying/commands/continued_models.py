@@ -4,7 +4,7 @@ import argparse
 from collections.abc import Callable
 from typing import Any
 
-from keras_tying.pretrained.loading import load_for, open_trained
+from keras_tying.pretrained.loading import model_of, open_trained
 from keras_tying.tasks import LanguageModelTask
 from keras_tying.training.runs import Run, RunSettings
 from keras_tying.training.task import check_run
@@ -21,9 +21,9 @@ def continued_task(arguments: argparse.Namespace, settings_of: Callable[[Recipe]
     Raises:
         ValueError: If the model is of another task, or the settings change it.
     """
-    name = arguments.given["from"]
     start: Any
-    start, folder = open_trained(name)
+    start, folder = open_trained(arguments.given["from"])
+    name = folder.name
     check_run(LanguageModelTask, Run(folder))
     recipe = start.recipe.model_copy(
         update={
@@ -42,5 +42,5 @@ def continued_task(arguments: argparse.Namespace, settings_of: Callable[[Recipe]
         changed = " ".join(each for each in arguments.set if each.startswith("model."))
         raise ValueError(f"--from keeps the model of {name}. Received: --set {changed}")
     task = LanguageModelTask(settings)
-    task.start = load_for("language_model", name)
+    task.start = start.trained(model_of(folder))
     return task

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any, BinaryIO
 
-from keras_tying.commands.options import model_name
 from keras_tying.data.subwords import LONGEST_SENTENCE
 from keras_tying.files import write_atomically
 from keras_tying.pretrained.loading import load_for
+from keras_tying.zoo.presets import model_at
 
 LINES_AT_ONCE = 1000
 """Lines of standard input that are processed together."""
@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 def generate(arguments: argparse.Namespace) -> int:
     """Continues a text, or each line of standard input."""
     name, *words = arguments.generate
-    model = load_for("language_model", model_name(name))
+    model = load_for("language_model", model_at(name))
     for prefix in [" ".join(words)] if words else (line for lines in _chunks(sys.stdin.buffer) for line in lines):
         text = model.generate(
             prefix,
@@ -52,7 +52,7 @@ def similar(arguments: argparse.Namespace) -> int:
     name, *words = arguments.similar
     if not words:
         raise ValueError(f"--similar needs a model and words. Received: only {name!r}")
-    vectors = load_for("skip_gram", model_name(name))
+    vectors = load_for("skip_gram", model_at(name))
     found = [vectors.similar_words(word, arguments.number) for word in words]
     for word, similar_words in zip(words, found, strict=True):
         print(f"{word}:", ", ".join(f"{other} {cosine:.2f}" for other, cosine in similar_words))

@@ -31,7 +31,7 @@ COMMAND = training_command(
             "from",
             "start from a trained model: from its weights, words and recipe",
             modes=(DEFAULT_MODE,),
-            excludes=("recipe", "tied", "prepared"),
+            excludes=("recipe", "tied", "prepared", "record"),
         ),
         Option(
             "add-words",

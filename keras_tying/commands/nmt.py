@@ -12,8 +12,8 @@ DESCRIPTION = """Trains a translator, resumes a run, evaluates one, or translate
 {command} --source A.en --target A.de --valid V.en V.de --test T.en T.de    your own UTF-8 text
 {command} --prepared DIR --valid V.en V.de --test T.en T.de        text of any size, see train/prepare.py
 {command} --resume runs/NAME                                       after Ctrl-C
-{command} --evaluate multi30k_en_de_three_way --data-dir DIR       BLEU and chrF by sacrebleu, perplexity
-{command} --translate multi30k_en_de_three_way < in > out          one sentence per line
+{command} --evaluate runs/NAME                                     BLEU and chrF by sacrebleu, perplexity
+{command} --translate embedded_en_de < in > out                    one sentence per line
 {command} --translate runs/NAME --attention plot.png < in          a run; also plots the attention of the first sentence
 {command} --overlap [--recipe NAME --data-dir DIR]                 subwords that the languages share
 

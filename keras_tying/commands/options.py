@@ -5,13 +5,12 @@ Nothing here imports Keras, so `--help` and wrong arguments are answered at once
 
 import argparse
 import math
-import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn
 
-from keras_tying.zoo.presets import list_presets
+from keras_tying.zoo.presets import model_at
 
 DEFAULT_MODE = ""
 """The mode of a command without an option that names another one."""
@@ -211,11 +210,11 @@ def path(text: str) -> Path:
 
 
 def model_name(text: str) -> str | Path:
-    """The type of a trained model: its name, or the path of a folder if there is one. An empty one is an error."""
-    if not text:
-        raise argparse.ArgumentTypeError("expected a trained model or the folder of a run. Received: ''")
-    is_folder = os.sep in text or (Path(text).is_dir() and text not in list_presets())
-    return Path(text) if is_folder else text
+    """The type of a trained model; see `model_at`."""
+    try:
+        return model_at(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def name(text: str) -> str:

@@ -278,6 +278,8 @@ def _find_runs(task_class: type[Task], folder: Path) -> list[Run]:
 def _evaluate(task_class: type[Task], arguments: argparse.Namespace) -> int:
     for task, folder in _trained(task_class, arguments.evaluate):
         if data_dir := getattr(arguments, "data_dir", None):
+            if task.settings.files or task.settings.prepared:
+                raise ValueError(f"{folder} has a text of its own, not a corpus. Received: --data-dir {data_dir}")
             check_data_dir(task.recipe.data.corpus, data_dir)
             task.settings = task.settings.model_copy(update={"data_dir": str(data_dir.resolve())})
         keras.utils.set_random_seed(task.settings.seed)

@@ -74,7 +74,8 @@ class TrainedJointLanguageModel:
             k: Number of words.
 
         Raises:
-            ValueError: If a link is not of the form `i-j` or points beyond the source sentence, or `k` is below 1.
+            ValueError: If a link is not of the form `i-j` or points beyond the end of the source sentence, or `k` is
+                below 1.
         """
         for name, text in (("source", source), ("alignment", alignment), ("history", history)):
             if not isinstance(text, str):
@@ -91,12 +92,13 @@ class TrainedJointLanguageModel:
         end = [END_OF_SENTENCE]
         source_ids = self.source_vocabulary.encode([*tokenize(source, self.tokenization), *end])
         history_ids = self.vocabulary.encode(tokenize(history, self.tokenization))
-        links, _ = parse_links((alignment,), None, 1)
+        links = _links(alignment)
         if beyond := [f"{i}-{j}" for i, j in links.tolist() if i >= len(source_ids)]:
             raise ValueError(
                 f"`alignment` must point to source positions below {len(source_ids)}. Received: {' '.join(beyond)}"
             )
         place = len(history_ids)
+        links = _nearest(links, place)
         # The end of the target sentence, which is not known, is farther away than any link.
         length = 2 * max(place, links[:, 1].max(initial=0)) + 3
         target_ids = np.full(length, self.vocabulary.end_id, np.int32)
@@ -106,6 +108,26 @@ class TrainedJointLanguageModel:
         part = source_ids, source_starts, target_ids, target_starts, affiliations
         ends = self.source_vocabulary.end_id, self.vocabulary.end_id
         return JointSamples.join([part], *ends), place
+
+
+def _links(alignment: str) -> np.ndarray:
+    """Parses `i-j` pairs, int64 `[M, 2]`."""
+    try:
+        return parse_links((alignment,), None, 1)[0]
+    except ValueError:
+        raise ValueError(f"`alignment` must be links such as '0-0 1-2'. Received: alignment={alignment!r}") from None
+
+
+def _nearest(links: np.ndarray, place: int) -> np.ndarray:
+    """The links that can count for the target word at `place`, none of them farther than needed.
+
+    These are all links of the history, and those of the nearest later word.
+    """
+    later = links[:, 1] > place
+    if later.any():
+        links = links[~later | (links[:, 1] == links[later, 1].min())]
+    farther_than_any = 2 * place + 2
+    return np.minimum(links, [np.iinfo(links.dtype).max, farther_than_any])
 
 
 def model_inputs(model, samples: JointSamples, chosen: np.ndarray) -> dict[str, np.ndarray]:

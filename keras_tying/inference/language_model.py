@@ -104,7 +104,7 @@ class TrainedLanguageModel:
         return stream_perplexity(self.model, self.vocabulary.encode(tokens(checked_lines(lines), self.tokenization)))
 
     def next_words(self, prefix: str, k: int = 5) -> list[tuple[str, float]]:
-        """The `k` most probable next words and their probabilities, most probable first.
+        """The `k` most probable next words (all, if there are fewer) and their probabilities, most probable first.
 
         Raises:
             ValueError: If `prefix` is not a string, or `k` is below 1.
@@ -154,7 +154,7 @@ class TrainedLanguageModel:
         >>> lm.with_vocabulary([*words.words, "dog"]).model.vocabulary_size
         5
         """
-        words = list(words)
+        words = list(checked_lines(words, "words"))
         specials = [self.vocabulary.words[i] for i in (self.vocabulary.unknown_id, self.vocabulary.end_id)]
         vocabulary = Vocabulary([*words, *(word for word in specials if word not in words)])
         rows = self.vocabulary.encode(vocabulary.words)

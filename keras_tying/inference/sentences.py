@@ -17,13 +17,13 @@ def check_sentences(sentences: Any, name: str = "sentences") -> None:
             raise ValueError(f"`{name}` must be a list of strings. Received: {sentence!r} in it")
 
 
-def checked_lines(lines: Any) -> Iterator[str]:
+def checked_lines(lines: Any, name: str = "lines") -> Iterator[str]:
     """The lines of a text, one after another. Raises ValueError if they are not strings."""
     if isinstance(lines, str):
-        raise ValueError(f"`lines` must be a list, or another iterable, of strings. Received: lines={lines[:80]!r}")
+        raise ValueError(f"`{name}` must be a list, or another iterable, of strings. Received: {name}={lines[:80]!r}")
     for line in lines:
         if not isinstance(line, str):
-            raise ValueError(f"`lines` must be strings. Received: {line!r} in them")
+            raise ValueError(f"`{name}` must be strings. Received: {line!r} in them")
         yield line
 
 

@@ -52,7 +52,7 @@ class TrainedTranslator:
         self.subwords = subwords
 
     def translate(self, sentences: Sequence[str], beam: int = 5, length_penalty: float = 1.0) -> list[str]:
-        """Translates sentences; see `translate_sentences`."""
+        """Translates sentences. For arguments and errors see `translate_sentences`."""
         return translate_sentences(self.model, self.subwords, sentences, beam, length_penalty)
 
     def attention_plot(self, source: str, translation: str) -> "Figure":
@@ -82,6 +82,9 @@ def translate_sentences(
             `LONGEST_SENTENCE` of a sentence are not read, as in an exported model.
         beam: Hypotheses per sentence; 1 is greedy.
         length_penalty: See `Translator.translate`.
+
+    Raises:
+        ValueError: If `sentences` is not a list of strings, or `beam` is below 1.
     """
     check_sentences(sentences)
     check_integer("beam", beam)

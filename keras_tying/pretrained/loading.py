@@ -11,7 +11,7 @@ from keras_tying.pretrained.weights import read_model
 from keras_tying.tasks import TASKS
 from keras_tying.training.runs import Run
 from keras_tying.training.task import Task, check_run, open_task
-from keras_tying.zoo.presets import MANIFEST, find_preset, list_presets, parse_manifest, read_preset
+from keras_tying.zoo.presets import MANIFEST, find_preset, model_at, parse_manifest, read_preset
 
 
 def load(name_or_folder: str | os.PathLike, *, sha256: str | None = None) -> Any:
@@ -73,20 +73,17 @@ def open_trained(name_or_folder: str | os.PathLike, sha256: str | None = None) -
         raise FileNotFoundError(
             f"{folder} is neither a run nor a preset: there is no config.toml and no {MANIFEST} in it."
         )
-    run = Run.open(folder)
+    run = Run(folder)
     return open_task(TASKS[run.settings().recipe.task], run), folder
 
 
 def _folder(name_or_folder: str | os.PathLike, sha256: str | None) -> Path:
-    name = os.fspath(name_or_folder)
-    if "://" in name:
-        return _download(name.rstrip("/"), sha256)
+    model = model_at(name_or_folder) if isinstance(name_or_folder, str) else Path(name_or_folder)
+    if isinstance(model, str) and "://" in model:
+        return _download(model.rstrip("/"), sha256)
     if sha256 is not None:
-        raise ValueError(f"`sha256` is for addresses. Received: sha256={sha256!r} with {name!r}")
-    is_path = isinstance(name_or_folder, os.PathLike) or os.sep in name
-    if is_path or (name not in list_presets() and Path(name).is_dir()):
-        return Path(name)
-    return find_preset(name)
+        raise ValueError(f"`sha256` is for addresses. Received: sha256={sha256!r} with {str(model)!r}")
+    return find_preset(model) if isinstance(model, str) else model
 
 
 def _download(address: str, sha256: str | None) -> Path:
@@ -96,7 +93,12 @@ def _download(address: str, sha256: str | None) -> Path:
             f"A preset is downloaded from an https:// address, with the SHA-256 of its {MANIFEST} as `sha256`. "
             f"Received: {address!r}, sha256={sha256!r}"
         )
-    manifest = download(f"{address}/{MANIFEST}", sha256, f"presets/{sha256}")
-    for file, expected in parse_manifest(manifest).files.items():
-        download(f"{address}/{file}", expected, f"presets/{sha256}")
+    try:
+        manifest = download(f"{address}/{MANIFEST}", sha256, f"presets/{sha256}")
+        for file, expected in parse_manifest(manifest).files.items():
+            download(f"{address}/{file}", expected, f"presets/{sha256}")
+    except ConnectionError as error:
+        raise ConnectionError(
+            f"{address} could not be downloaded: {error.__cause__}. Load a folder that holds its files instead."
+        ) from error
     return manifest.parent

@@ -35,6 +35,8 @@ def publish(run: Run, name: str, folder: str | Path | None = None) -> Preset:
     if not NAME.fullmatch(name):
         raise ValueError(f"A preset's name has lower-case letters, digits and underscores. Received: {name!r}")
     run.check_finished()
+    if not run.results.exists():
+        raise FileNotFoundError(f"{run.folder} has no results yet. Finish it with --resume {run.folder}")
     settings = run.settings()
     task = open_task(TASKS[settings.recipe.task], run)
     task.open_text()
@@ -51,7 +53,6 @@ def publish(run: Run, name: str, folder: str | Path | None = None) -> Preset:
         )
         model = read_model(new)
         measured = task.measure(model)
-        task.validate(model)  # makes the translations that a sample shows
         _, sample = task.sample(model) or ("", "")
         preset = Preset(
             format=FORMAT,
@@ -82,6 +83,8 @@ def public_settings(settings: RunSettings, vocabularies: list[str]) -> RunSettin
             "data_dir": None,
             "files": files,
             "prepared": settings.prepared and Path(settings.prepared).name,
+            "recipe_name": Path(settings.recipe_name).name.removesuffix(".toml"),
+            "start": settings.start and Path(settings.start).name,
             "subwords": settings.subwords and Path(settings.subwords).name,
             "initial_vectors": {side: Path(path).name for side, path in settings.initial_vectors.items()},
             "together": [],

@@ -15,11 +15,18 @@ WEIGHTS = "model.safetensors"
 
 
 def write_model(model: keras.Model, folder: Path) -> None:
-    """Writes `model.json` and `model.safetensors`. Float weights are rounded to half precision."""
+    """Writes `model.json` and `model.safetensors`. Float weights are rounded to half precision.
+
+    Raises:
+        ValueError: If two weights have one path, by which they are stored.
+    """
     config = keras.saving.serialize_keras_object(model)
     config.pop("compile_config", None)
     write_atomically(folder / CONFIG, (json.dumps(config, indent=1) + "\n").encode())
     values = {variable.path: _rounded(keras.ops.convert_to_numpy(variable)) for variable in model.weights}
+    if len(values) < len(model.weights):
+        paths = [variable.path for variable in model.weights]
+        raise ValueError(f"The weights of {model.name!r} need different paths. Received: {paths}")
     write_atomically(folder / WEIGHTS, save(values))
 
 

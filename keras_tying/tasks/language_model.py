@@ -61,6 +61,8 @@ class LanguageModelTask(TextTask):
         if self.settings.add_words:
             found = self.vocabulary_of_corpus().words
             start = start.with_vocabulary([*start.vocabulary.words, *(w for w in found if w not in start.vocabulary)])
+        else:
+            self.warn_of_tokenization()
         values = (keras.ops.convert_to_numpy(weight) for weight in start.model.weights)
         self.initial_weights = {f"{place:03d}": np.array(value, order="C") for place, value in enumerate(values)}
         return start.vocabulary
@@ -86,8 +88,8 @@ class LanguageModelTask(TextTask):
     def build_model(self, **changes: Any) -> keras.Model:
         model = self.create_model(changes, vocabulary_size=len(self.vocabulary))
         if self.initial_weights and not changes:
-            for weight, value in zip(model.weights, self.initial_weights.values(), strict=True):
-                weight.assign(value)
+            for place, weight in enumerate(model.weights):
+                weight.assign(self.initial_weights[f"{place:03d}"])
         return model
 
     def windows(self) -> Windows:

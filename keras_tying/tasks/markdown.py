@@ -13,4 +13,5 @@ def markdown_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 def markdown(text: str) -> str:
     """A text in one line of Markdown, in which every character stands for itself."""
-    return re.sub(r"([\\`*_\[\]|])", r"\\\1", html.escape(" ".join(text.split()), quote=False))
+    line = re.sub(r"([\\`*_\[\]|~#])", r"\\\1", html.escape(" ".join(text.split()), quote=False))
+    return re.sub(r"^(\d*)([-+.)])", r"\1\\\2", line)  # what begins an item of a list

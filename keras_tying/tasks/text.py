@@ -63,11 +63,16 @@ class TextTask(Task):
             for split, text in splits.items()
         }
 
+    def warn_of_tokenization(self) -> None:
+        """Warns if the user's own text does not look as its tokenization expects."""
+        corpus = open_corpus(self.settings)
+        if self.settings.files and isinstance(corpus, Corpus):
+            warn_of_tokenization(corpus.lines("train"), corpus.tokenization)
+
     def vocabulary_of_corpus(self) -> Vocabulary:
         """The words of the training text. Warns if the user's own text does not look as its tokenization expects."""
         corpus, data = open_corpus(self.settings), self.recipe.data
-        if self.settings.files and isinstance(corpus, Corpus):
-            warn_of_tokenization(corpus.lines("train"), corpus.tokenization)
+        self.warn_of_tokenization()
         return corpus.vocabulary(data.vocabulary_size, data.minimum_count)
 
 

@@ -50,8 +50,6 @@ class TranslationTask(Task):
     """Ids of each split."""
     text: dict[str, list[tuple[str, str]]]
     """Sentences of each split but the training text."""
-    translations: list[str]
-    """Greedy translations of the validation text, by the last call of `validate`."""
 
     @classmethod
     def given_files(cls, arguments: Namespace) -> dict[str, list[list[Path]]] | None:
@@ -162,17 +160,20 @@ class TranslationTask(Task):
         """Perplexity, and BLEU of greedy translations."""
         perplexity = pair_perplexity(model, self.pairs["valid"])
         sources, references = zip(*self.text["valid"], strict=True)
-        self.translations = translate_sentences(model, self.subwords, sources, beam=1)
-        return {"val_perplexity": perplexity, "val_bleu": translation_scores(self.translations, references)["bleu"]}
+        translations = translate_sentences(model, self.subwords, sources, beam=1)
+        return {"val_perplexity": perplexity, "val_bleu": translation_scores(translations, references)["bleu"]}
 
     def sample(self, model: keras.Model) -> tuple[str, str]:
         """The first sentences of the validation text beside their references and translations."""
-        rows = zip(self.text["valid"][:SAMPLES], self.translations, strict=False)
-        sentences = [(source, reference, translation) for (source, reference), translation in rows]
+        pairs = self.text["valid"][:SAMPLES]
+        translations = translate_sentences(model, self.subwords, [source for source, _ in pairs], beam=1)
+        sentences = [(*pair, translation) for pair, translation in zip(pairs, translations, strict=True)]
         return "translations", markdown_table(("source", "reference", "translation"), sentences)
 
     def plot(self, model: keras.Model) -> "tuple[str, Figure]":
-        return "attention", attention_plot(model, self.subwords, self.text["valid"][0][0], self.translations[0])
+        source = self.text["valid"][0][0]
+        (translation,) = translate_sentences(model, self.subwords, [source], beam=1)
+        return "attention", attention_plot(model, self.subwords, source, translation)
 
     def word_frequencies(self, model: keras.Model) -> dict[str, dict[str, int]]:
         source, target = self.pairs["train"].counts(len(self.subwords))

@@ -22,6 +22,7 @@ from keras_tying.files import UNFINISHED, locked, remove_unfinished, sha256_of, 
 from keras_tying.tables import Table, dump_table, load_table
 from keras_tying.training.progress import NOT_RECORDED, UNKNOWN, Progress
 from keras_tying.version import __version__, commit
+from keras_tying.zoo.presets import MANIFEST
 from keras_tying.zoo.recipes import AnyRecipe, Precision
 
 
@@ -51,7 +52,7 @@ class RunSettings(Table):
     subwords: str | None = None
     """A sentencepiece model to use instead of a new one."""
     fingerprints: dict[str, str] = Field(default_factory=dict)
-    """SHA-256 of each file that the run was made with and holds: vocabularies, links, initial word vectors."""
+    """SHA-256 of each file that the run was made with and holds: vocabularies, links, initial vectors or weights."""
     text: dict[str, list[str]] = Field(default_factory=dict)
     """SHA-256 of each file of the text, by split."""
     recipe: AnyRecipe
@@ -118,8 +119,14 @@ class Run:
 
         Raises:
             FileNotFoundError: If the folder does not hold one.
+            ValueError: If it holds a trained model without its training.
         """
         run = cls(folder)
+        if (run.folder / MANIFEST).is_file():
+            raise ValueError(
+                f"{run.folder} is a trained model, not a run: it cannot be resumed, exported or published. "
+                "Go on from it with --from."
+            )
         if not run.config.is_file():
             raise FileNotFoundError(f"{run.folder} is not a run: there is no {run.config.name} in it.")
         return run
@@ -136,7 +143,7 @@ class Run:
         found = [cls(each) for each in folders if (each / "config.toml").is_file()]
         if not found:
             raise FileNotFoundError(f"{folder} is not a run: there is no config.toml in it or in a folder below it.")
-        return found
+        return [cls.open(run.folder) for run in found]
 
     def check_free(self) -> None:
         """Raises FileExistsError if the folder is not new or empty."""

@@ -10,6 +10,8 @@ A preset is `zoo/presets/NAME/` of the repository, also inside the installed pac
 """
 
 import json
+import logging
+import os
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -23,6 +25,11 @@ from keras_tying.zoo.recipes import TaskName, list_recipes, recipe_folder
 FORMAT = 1
 """The newest format of presets that this version reads."""
 MANIFEST = "preset.json"
+FILES = ("config.toml", "model.json", "model.safetensors")
+"""Files that every preset has."""
+
+
+log = logging.getLogger(__name__)
 
 
 class Preset(Table):
@@ -57,6 +64,30 @@ def list_presets() -> list[str]:
     True
     """
     return sorted(path.parent.name for path in preset_folder().glob(f"*/{MANIFEST}"))
+
+
+def model_at(text: str) -> str | Path:
+    """A trained model as a user writes it: its name in the zoo, an address, or a `Path` of a folder.
+
+    A folder that has the name of a trained model is written `./NAME`. A warning says that it was not taken.
+
+    Raises:
+        ValueError: If the text is empty.
+
+    Example:
+
+    >>> model_at("embedded_small_tied"), model_at("runs/mine").parts
+    ('embedded_small_tied', ('runs', 'mine'))
+    """
+    if not text:
+        raise ValueError("Expected a trained model or the folder of a run. Received: ''")
+    if "://" in text:
+        return text
+    is_folder = os.sep in text or Path(text).is_dir()
+    if is_folder and text in list_presets():
+        log.warning("%s is the trained model of the zoo here. The folder of this name is ./%s", text, text)
+        return text
+    return Path(text) if is_folder else text
 
 
 def find_preset(name: str) -> Path:
@@ -111,6 +142,8 @@ def parse_manifest(path: Path) -> Preset:
             "newer one."
         )
     preset = validate_table(Preset, values, str(path))
-    if wrong := [name for name in preset.files if Path(name).name != name or name == MANIFEST]:
+    if wrong := [name for name in preset.files if Path(name).name != name or name in ("", "..", MANIFEST)]:
         raise ValueError(f"{path}: files must be names in its folder. Received: {wrong[0]!r}")
+    if missing := [name for name in FILES if name not in preset.files]:
+        raise ValueError(f"{path}: files must have the SHA-256 of {missing[0]!r}. Restore it.")
     return preset

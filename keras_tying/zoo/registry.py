@@ -41,7 +41,8 @@ def create_model(name: str, **arguments) -> keras.Model:
     """Builds a new model of the zoo, with random weights. `kt.load` loads trained ones.
 
     Args:
-        name: One of `list_models()`, or the name of a recipe, whose builder, arguments and vocabulary sizes are used.
+        name: One of `list_models()`, or the name of a recipe, whose builder, arguments and vocabulary sizes are used. A
+            name of both, such as `"nnjm"`, is the builder's.
         **arguments: Arguments of the builder. They go over those of a recipe.
 
     Raises:

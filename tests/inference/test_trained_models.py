@@ -109,6 +109,12 @@ def test_a_translator_gives_one_translation_per_sentence(translator):
     assert translations[1] == ""
 
 
+def test_links_far_beyond_the_history_count_by_their_order_only(joint):
+    near, far = (joint.next_words("a b", f"0-0 1-{j}", "a b", 4) for j in (3, 99_999_999))
+    assert near == far
+    assert far == joint.next_words("a b", "0-0 1-99999999 0-999999999", "a b", 4)
+
+
 def test_words_without_vectors_are_named_with_words_like_them(vectors):
     with pytest.raises(ValueError, match=r"no word 'valeu' among their 298. Words like it: value"):
         vectors.similar_words("valeu")
@@ -128,11 +134,12 @@ WRONG = {
     "no next word": (lambda m: m["lm"].next_words("the", 0), r"`k` must be at least 1"),
     "a list as a prefix": (lambda m: m["lm"].generate(["the"], 3), r"`prefix` must be a string"),
     "a negative length": (lambda m: m["lm"].generate("the", -1), r"`length` must be at least 0"),
+    "a string as a vocabulary": (lambda m: m["lm"].with_vocabulary("ab"), r"`words` must be a list"),
     "a word twice": (lambda m: m["lm"].with_vocabulary(["a", "a"]), r"Received twice: 'a'"),
     "a string to translate": (lambda m: m["translator"].translate("a rose"), r"`sentences` must be a list"),
     "no beam": (lambda m: m["translator"].translate(["a"], beam=0), r"`beam` must be at least 1"),
     "a link beyond": (lambda m: m["joint"].next_words("a b", "3-0", "a"), r"positions below 3. Received: 3-0"),
-    "no link": (lambda m: m["joint"].next_words("a b", "x", "a"), r"expected pairs such as 3-4. Received: 'x'"),
+    "no link": (lambda m: m["joint"].next_words("a b", "x", "a"), r"links such as '0-0 1-2'. Received: alignment='x'"),
     "no history": (lambda m: m["joint"].next_words("a b", "0-0", None), r"`history` must be a string"),
     "no such role": (lambda m: m["vectors"].vector(["the"], role="tied"), r"one of \['input', 'output'\]"),
     "a word for a list": (lambda m: m["vectors"].vector("the"), r"`words` must be a list of strings"),

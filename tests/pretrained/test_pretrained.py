@@ -205,7 +205,41 @@ def test_a_newer_format_is_refused(preset):
         kt.load(preset)
 
 
-@pytest.mark.parametrize("name", ["../secret", "/etc/passwd", "a/b", MANIFEST])
+def test_files_that_are_not_checked_are_refused(preset):
+    files = json.loads((preset / MANIFEST).read_text())["files"]
+    change_manifest(preset, files={name: sha256 for name, sha256 in files.items() if name != "model.json"})
+    with pytest.raises(ValueError, match=r"files must have the SHA-256 of 'model.json'"):
+        kt.load(preset)
+
+
+def test_a_preset_is_no_run(preset):
+    before = sorted(path.name for path in preset.iterdir())
+    for use in (Run.open, Run.find, lambda folder: publish(Run.open(folder), "mine", folder.parent)):
+        with pytest.raises(ValueError, match=r"is a trained model, not a run.*Go on from it with --from"):
+            use(preset)
+    assert sorted(path.name for path in preset.iterdir()) == before
+
+
+def test_a_folder_of_the_same_name_is_named_in_a_warning(run, tmp_path, monkeypatch, caplog):
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(run.folder, tmp_path / "embedded_small_tied")
+    assert len(kt.load("embedded_small_tied").vocabulary) > 200
+    assert "The folder of this name is ./embedded_small_tied" in caplog.text
+    assert len(kt.load("./embedded_small_tied").vocabulary) == 200
+
+
+def test_a_model_that_went_on_from_another_names_no_folder(run, tmp_path):
+    text = str(run.folder.parent / "text.txt")
+    files = [word for split in ("train", "valid", "test") for word in (f"--{split}-file", text)]
+    main(["lm", "--from", str(run.folder), "--run", str(tmp_path / "further"), "--epochs", "1", *files])
+    publish(Run(tmp_path / "further"), "further", tmp_path / "presets")
+    for name in ("config.toml", MANIFEST):
+        content = (tmp_path / "presets" / "further" / name).read_text()
+        assert str(tmp_path) not in content
+        assert str(run.folder.parent) not in content
+
+
+@pytest.mark.parametrize("name", ["../secret", "/etc/passwd", "a/b", "..", "", MANIFEST])
 def test_names_in_a_manifest_are_confined_to_its_folder(preset, name):
     change_manifest(preset, files={name: "0" * 64})
     with pytest.raises(ValueError, match=r"files must be names in its folder"):
