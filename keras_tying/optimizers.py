@@ -6,6 +6,8 @@ from keras import ops
 from keras_tying.backend import dispatch
 from keras_tying.backend.keras_internals import variables_of
 
+__all__ = ["ClippedSGD"]
+
 
 @dispatch
 def squared_norm(gradient):
@@ -36,6 +38,15 @@ class ClippedSGD(keras.optimizers.SGD):
 
     Raises:
         ValueError: If `clip_norm` is not positive, `decoupled_weight_decay` is outside [0, 1), or momentum is set.
+
+    Example:
+
+    >>> import keras, numpy as np, keras_tying as kt
+    >>> optimizer = kt.optimizers.ClippedSGD(1.0, clip_norm=2.5)
+    >>> weights = keras.Variable(np.zeros(2, "float32"))
+    >>> optimizer.apply([keras.ops.array([3.0, 4.0])], [weights])
+    >>> float(optimizer.gradient_norm), keras.ops.convert_to_numpy(weights).tolist()
+    (5.0, [-1.5, -2.0])
 
     References:
         Pascanu, Mikolov and Bengio, On the Difficulty of Training Recurrent Neural Networks. Gal and

@@ -3,6 +3,8 @@
 import keras
 from keras import ops
 
+__all__ = ["ProjectionRegularizer"]
+
 
 @keras.saving.register_keras_serializable("keras_tying")
 class ProjectionRegularizer(keras.regularizers.Regularizer):

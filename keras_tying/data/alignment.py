@@ -28,6 +28,14 @@ def align(texts: Sequence[Bitext], folder: str | Path) -> list[Bitext]:
         ModuleNotFoundError: If eflomal is not installed.
         ValueError: If the files of a text have different numbers of lines.
 
+    Example:
+
+    >>> # Needs eflomal: pip install keras-tying[align]
+    >>> text = Bitext(Path("train.en"), Path("train.de"))
+    >>> (aligned,) = align([text], "links")  # doctest: +SKIP
+    >>> aligned.alignment.name  # doctest: +SKIP
+    '0.align'
+
     Reference:
         Östling and Tiedemann, Efficient Word Alignment with Markov Chain Monte Carlo.
     """

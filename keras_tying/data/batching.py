@@ -20,6 +20,15 @@ class Windows:
         ids: The text, `int32 [N]`, in memory or on disk.
         batch_size: Number of rows of the text.
         sequence_length: Words per window, `T`.
+
+    Example:
+
+    >>> cut = windows(np.arange(11), batch_size=2, sequence_length=2)
+    >>> cut.batches
+    2
+    >>> inputs, targets = cut.block(first=1, count=1)
+    >>> inputs.tolist(), targets.tolist()
+    ([[[2, 3], [7, 8]]], [[[3, 4], [8, 9]]])
     """
 
     ids: np.ndarray | PreparedText

@@ -38,6 +38,15 @@ class Bitext:
 
     Raises:
         ValueError: If the tokenization is unknown.
+
+    Example:
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     source, target = Path(folder, "train.en"), Path(folder, "train.de")
+    ...     _ = source.write_text("a rose"), target.write_text("eine Rose")
+    ...     list(Bitext(source, target).pairs())
+    [(['a', 'rose'], ['eine', 'Rose'])]
     """
 
     source: Path

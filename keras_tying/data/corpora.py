@@ -55,6 +55,13 @@ class Corpus:
         name: Name of the corpus in reported results.
         splits: For each split, by name: a file, several files, or lines in memory.
         tokenization: Name of the tokenization, see `tokenize`. Defaults to `"words"`, for raw text.
+
+    Example:
+
+    >>> import keras_tying as kt
+    >>> corpus = kt.data.Corpus("roses", {"train": ["A rose is a rose.", "Is it?"]})
+    >>> list(corpus.tokens("train"))
+    ['A', 'rose', 'is', 'a', 'rose', '.', '<eos>', 'Is', 'it', '?', '<eos>']
     """
 
     name: str
@@ -99,6 +106,13 @@ def load_corpus(name: str, data_dir: str | Path | None = None) -> Corpus:
     Raises:
         ValueError: If the name is unknown, or a file is not the published one.
         FileNotFoundError: If a file is missing in `data_dir`.
+
+    Example:
+
+    >>> import keras_tying as kt
+    >>> corpus = kt.data.load_corpus("embedded")
+    >>> list(corpus.splits), corpus.tokenization
+    (['train', 'valid', 'test'], 'plain')
     """
     if name not in CORPORA:
         raise ValueError(f"There is no corpus {name!r}. Known: {sorted(CORPORA)}")
@@ -106,7 +120,15 @@ def load_corpus(name: str, data_dir: str | Path | None = None) -> Corpus:
 
 
 def load_files(train: str | Path, valid: str | Path, test: str | Path, tokenization: str = "words") -> Corpus:
-    """A corpus from three UTF-8 files, one sentence per line. For `tokenization` see `tokenize`."""
+    """A corpus from three UTF-8 files, one sentence per line. For `tokenization` see `tokenize`.
+
+    Example:
+
+    >>> import keras_tying as kt
+    >>> corpus = kt.data.load_files("train.txt", "valid.txt", "test.txt")  # the files are read later
+    >>> {split: path.name for split, path in corpus.splits.items()}
+    {'train': 'train.txt', 'valid': 'valid.txt', 'test': 'test.txt'}
+    """
     check_tokenization(tokenization)
     return Corpus("files", dict(zip(SPLITS, map(Path, (train, valid, test)), strict=True)), tokenization)
 

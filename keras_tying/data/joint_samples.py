@@ -21,6 +21,15 @@ class JointSamples:
         target_first: First position of each target word's sentence, `int64 [N]`.
         source_end_id: Id of the end of a source sentence.
         target_end_id: Id of the end of a target sentence.
+
+    Example:
+
+    >>> import numpy as np, keras_tying as kt
+    >>> starts = np.array([0, 3])  # one sentence of two words and its end, with the id 0
+    >>> text = np.array([3, 4, 0]), starts, np.array([5, 6, 0]), starts, np.array([0, 1, 2])
+    >>> samples = kt.data.JointSamples.join([text], source_end_id=0, target_end_id=0)
+    >>> {name: ids.tolist() for name, ids in samples.inputs(np.arange(3), history=2, window=3).items()}
+    {'history': [[0, 0], [0, 5], [5, 6]], 'window': [[0, 3, 4], [3, 4, 0], [4, 0, 0]]}
     """
 
     source_ids: np.ndarray

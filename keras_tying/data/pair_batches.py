@@ -28,6 +28,16 @@ class PairBatches:
 
     Raises:
         ValueError: If a sentence is longer than `tokens`.
+
+    Example:
+
+    >>> import numpy as np, keras_tying as kt
+    >>> text = [("a rose", "eine Rose"), ("a rose is a rose", "eine Rose ist eine Rose")] * 50
+    >>> subwords = kt.data.Subwords.learn(kt.data.sentences_of(text), size=30)
+    >>> batches = kt.data.PairBatches(kt.data.SentencePairs.encode(text, subwords, subwords), tokens=100, seed=0)
+    >>> pairs = np.concatenate(list(batches.order(epoch=0)))
+    >>> np.array_equal(np.sort(pairs), np.arange(100))  # each pair is in one batch
+    True
     """
 
     def __init__(self, pairs: SentencePairs, tokens: int, seed: int):

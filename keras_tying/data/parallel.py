@@ -35,6 +35,13 @@ class ParallelCorpus:
         name: Name of the corpus in reported results.
         splits: For each split, by name: files of pairs, or pairs in memory.
         languages: Source and target language, or `None` if they are not known.
+
+    Example:
+
+    >>> import keras_tying as kt
+    >>> corpus = kt.data.ParallelCorpus("roses", {"train": [("a rose", "eine Rose")]}, languages=("en", "de"))
+    >>> list(corpus.pairs("train"))
+    [('a rose', 'eine Rose')]
     """
 
     name: str
@@ -69,6 +76,13 @@ def load_parallel(
     Raises:
         ValueError: If the name or a language is unknown, or a file is not the published one.
         FileNotFoundError: If a file is missing in `data_dir`.
+
+    Example:
+
+    >>> import keras_tying as kt
+    >>> corpus = kt.data.load_parallel("embedded", "en", "de")  # doctest: +SKIP
+    >>> {split: len(pairs) for split, pairs in corpus.splits.items()}  # doctest: +SKIP
+    {'train': 26000, 'valid': 2000, 'test': 2000}
     """
     if name not in PARALLEL_CORPORA:
         raise ValueError(f"There is no parallel corpus {name!r}. Known: {sorted(PARALLEL_CORPORA)}")
@@ -79,7 +93,17 @@ def load_parallel(
 
 
 def parallel_files(files: Mapping[str, Sequence[tuple[str | Path, str | Path]]], name: str = "files") -> ParallelCorpus:
-    """A corpus from UTF-8 files, one sentence per line: one or more pairs of files per split."""
+    """A corpus from UTF-8 files, one sentence per line: one or more pairs of files per split.
+
+    Example:
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     source, target = Path(folder, "train.en"), Path(folder, "train.de")
+    ...     _ = source.write_text("a rose"), target.write_text("eine Rose")
+    ...     list(parallel_files({"train": [(source, target)]}).pairs("train"))
+    [('a rose', 'eine Rose')]
+    """
     return ParallelCorpus(name, {split: [Bitext(Path(s), Path(t)) for s, t in pairs] for split, pairs in files.items()})
 
 
@@ -88,6 +112,12 @@ def zip_files(sources: Sequence[Path], targets: Sequence[Path]) -> list[tuple[Pa
 
     Raises:
         ValueError: If the numbers of files differ.
+
+    Example:
+
+    >>> pairs = zip_files([Path("a.en"), Path("b.en")], [Path("a.de"), Path("b.de")])
+    >>> [(source.name, target.name) for source, target in pairs]
+    [('a.en', 'a.de'), ('b.en', 'b.de')]
     """
     if len(sources) != len(targets):
         raise ValueError(

@@ -65,6 +65,15 @@ class SentencePairs:
 
     Raises:
         ValueError: If there are no pairs.
+
+    Example:
+
+    >>> import numpy as np, keras_tying as kt
+    >>> text = [("a rose", "eine Rose"), ("a rose is a rose", "eine Rose ist eine Rose")] * 50
+    >>> subwords = kt.data.Subwords.learn(kt.data.sentences_of(text), size=30)
+    >>> pairs = kt.data.SentencePairs.encode(text, subwords, subwords)
+    >>> len(pairs), [subwords.decode(ids) for ids in pairs.sentences(np.array([1]))[0]]
+    (100, ['a rose is a rose', 'eine Rose ist eine Rose'])
     """
 
     def __init__(self, shards: Shards):
@@ -190,6 +199,11 @@ def pad_sentences(sentences: Iterable[np.ndarray], multiple: int = 1) -> np.ndar
 
     Raises:
         ValueError: If `multiple` is below 1.
+
+    Example:
+
+    >>> pad_sentences([np.array([3, 1, 4]), np.array([1])]).tolist()
+    [[3, 1, 4], [1, -1, -1]]
     """
     check_integer("multiple", multiple)
     sentences = list(sentences)

@@ -19,7 +19,15 @@ CHUNK = 2**18
 
 
 def ids_on_disk(tokens: Iterable[str], vocabulary: Vocabulary) -> np.ndarray:
-    """Ids of a text, `int32 [N]`, in a memory-mapped temporary file."""
+    """Ids of a text, `int32 [N]`, in a memory-mapped temporary file.
+
+    Example:
+
+    >>> tokens = "a rose is a rose <eos>".split()
+    >>> ids = ids_on_disk(tokens, Vocabulary.from_tokens(tokens))
+    >>> type(ids).__name__, ids.tolist()
+    ('memmap', [0, 1, 3, 0, 1, 2])
+    """
     tokens = iter(tokens)
     with tempfile.TemporaryFile() as file:
         while chunk := list(islice(tokens, CHUNK)):
@@ -37,7 +45,15 @@ def check_enough_words(count: int) -> None:
 
 
 def word_counts(ids: np.ndarray | PreparedText, vocabulary: Vocabulary) -> np.ndarray:
-    """Number of occurrences of each word, `int64 [V]`. The counts of `<unk>` and `<eos>` are 0."""
+    """Number of occurrences of each word, `int64 [V]`. The counts of `<unk>` and `<eos>` are 0.
+
+    Example:
+
+    >>> tokens = "a rose is a rose <eos>".split()
+    >>> vocabulary = Vocabulary.from_tokens(tokens)
+    >>> dict(zip(vocabulary.words, word_counts(vocabulary.encode(tokens), vocabulary).tolist()))
+    {'a': 2, 'rose': 2, '<eos>': 0, 'is': 1, '<unk>': 0}
+    """
     counts = vocabulary.counts(ids)
     counts[[vocabulary.unknown_id, vocabulary.end_id]] = 0
     return counts

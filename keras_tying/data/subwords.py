@@ -166,6 +166,12 @@ def _reason(message: str) -> str:
 
 
 def sentences_of(pairs: Iterable[tuple[str, str]]) -> Iterator[str]:
-    """Source and target sentences of pairs, in order."""
+    """Source and target sentences of pairs, in order.
+
+    Example:
+
+    >>> list(sentences_of([("a rose", "eine Rose"), ("roses", "Rosen")]))
+    ['a rose', 'eine Rose', 'roses', 'Rosen']
+    """
     for pair in pairs:
         yield from pair

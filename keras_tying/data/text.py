@@ -182,6 +182,15 @@ def read_lines(path: str | Path, cut: bool = False) -> Iterator[str]:
         IsADirectoryError: If `path` is a folder.
         ValueError: If the file is empty, binary or not an intact gzip file, or a line is too long or not UTF-8. The
             message gives the line number.
+
+    Example:
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "train.txt.gz")
+    ...     _ = path.write_bytes(gzip.compress(b"a rose is a rose"))
+    ...     list(read_lines(path))
+    ['a rose is a rose']
     """
     path = Path(path)
     if path.is_dir():
@@ -241,7 +250,17 @@ def _opened(path: Path) -> Iterator[BufferedReader | gzip.GzipFile]:
 
 
 def file_tokens(paths: Iterable[str | Path], tokenization: str) -> Iterator[str]:
-    """Tokens of files, in order, with `<eos>` after each line."""
+    """Tokens of files, in order, with `<eos>` after each line.
+
+    Example:
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "train.txt")
+    ...     _ = path.write_text("A rose is a rose.")
+    ...     list(file_tokens([path], "words"))
+    ['A', 'rose', 'is', 'a', 'rose', '.', '<eos>']
+    """
     return chain.from_iterable(tokens(read_lines(path, cut=True), tokenization) for path in paths)
 
 

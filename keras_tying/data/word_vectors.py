@@ -12,7 +12,15 @@ BINARY = ".bin"
 
 
 def without_special_words(vocabulary: Vocabulary, matrix: np.ndarray) -> tuple[list[str], np.ndarray]:
-    """Words of a vocabulary and their embeddings, without `<unk>` and `<eos>`."""
+    """Words of a vocabulary and their embeddings, without `<unk>` and `<eos>`.
+
+    Example:
+
+    >>> vocabulary = Vocabulary(["king", "<unk>", "queen", "<eos>"])
+    >>> words, matrix = without_special_words(vocabulary, np.array([[1, 2], [3, 4], [5, 6], [7, 8]]))
+    >>> words, matrix.tolist()
+    (['king', 'queen'], [[1.0, 2.0], [5.0, 6.0]])
+    """
     kept = [i for i, word in enumerate(vocabulary.words) if word not in (UNKNOWN, END_OF_SENTENCE)]
     return vocabulary.decode(kept), np.asarray(matrix, np.float32)[kept]
 
@@ -22,6 +30,17 @@ def save_word_vectors(path: str | Path, words: list[str], matrix: np.ndarray) ->
 
     Raises:
         ValueError: If a word is empty or contains a space or a newline, which the formats do not allow.
+
+    Example:
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "vectors.txt")
+    ...     save_word_vectors(path, ["king", "queen"], np.array([[1.0, 0.5], [0.0, -2.0]]))
+    ...     print(path.read_text(), end="")
+    2 2
+    king 1.0 0.5
+    queen 0.0 -2.0
     """
     invalid = next((word for word in words if not word or " " in word or "\n" in word), None)
     if invalid is not None:
@@ -42,6 +61,16 @@ def load_word_vectors(path: str | Path) -> tuple[list[str], np.ndarray]:
     Raises:
         FileNotFoundError: If the file does not exist.
         ValueError: If the file is malformed or truncated.
+
+    Example:
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "vectors.bin")
+    ...     save_word_vectors(path, ["king", "queen"], np.array([[1.0, 0.5], [0.0, -2.0]]))
+    ...     words, matrix = load_word_vectors(path)
+    >>> words, matrix.tolist()
+    (['king', 'queen'], [[1.0, 0.5], [0.0, -2.0]])
     """
     path = Path(path)
     if not path.is_file():
@@ -71,6 +100,16 @@ def vectors_for(vocabulary: Vocabulary, path: str | Path) -> np.ndarray:
     Raises:
         FileNotFoundError: If the file does not exist.
         ValueError: If the file is malformed or truncated.
+
+    Example:
+
+    >>> import tempfile
+    >>> vocabulary = Vocabulary(["queen", "tulip", "<unk>", "<eos>"])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "vectors.txt")
+    ...     save_word_vectors(path, ["king", "queen"], np.array([[1.0, 0.5], [0.0, -2.0]]))
+    ...     vectors_for(vocabulary, path).tolist()
+    [[0.0, -2.0], [nan, nan], [nan, nan], [nan, nan]]
     """
     words, matrix = load_word_vectors(path)
     rows = {word: row for row, word in enumerate(words)}

@@ -45,6 +45,15 @@ def export_joint_language_model(
     Raises:
         ValueError: If model and vocabularies differ in size.
         RuntimeError: If the backend of Keras is not TensorFlow.
+
+    Example:
+
+    >>> import tensorflow as tf, keras_tying as kt
+    >>> words = kt.data.Vocabulary(["the", "cat", "sat", "<unk>", "<eos>"])
+    >>> model = kt.zoo.nnjm(5, 5)
+    >>> kt.export.export_joint_language_model(model, words, words, "exported/nnjm/1")  # doctest: +SKIP
+    >>> sorted(tf.saved_model.load("exported/nnjm/1").signatures)  # doctest: +SKIP
+    ['log_probabilities', 'next_word', 'serving_default']
     """
     check_backend()
     for side, size, vocabulary in (

@@ -40,6 +40,15 @@ def export_language_model(
     Raises:
         ValueError: If model and vocabulary differ in size.
         RuntimeError: If the backend of Keras is not TensorFlow.
+
+    Example:
+
+    >>> import tensorflow as tf, keras_tying as kt
+    >>> words = kt.data.Vocabulary(["the", "cat", "sat", "<unk>", "<eos>"])
+    >>> model = kt.zoo.recurrent_language_model(5, units=4)
+    >>> kt.export.export_language_model(model, words, "exported/lm/1")  # doctest: +SKIP
+    >>> sorted(tf.saved_model.load("exported/lm/1").signatures)  # doctest: +SKIP
+    ['generate', 'next_word', 'score', 'serving_default']
     """
     check_exportable(model, vocabulary)
     served = ServedLanguageModel(model, TextInGraph(vocabulary, tokenization))

@@ -29,6 +29,15 @@ def export_skip_gram(model: keras.Model, vocabulary: Vocabulary, path: str | Pat
     Raises:
         ValueError: If model and vocabulary differ in size.
         RuntimeError: If the backend of Keras is not TensorFlow.
+
+    Example:
+
+    >>> import tempfile, tensorflow as tf, keras_tying as kt
+    >>> words = kt.data.Vocabulary(["king", "queen", "tulip", "<unk>", "<eos>"])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     kt.export.export_skip_gram(kt.zoo.skip_gram(5, units=4), words, folder + "/vectors/1")
+    ...     sorted(tf.saved_model.load(folder + "/vectors/1").signatures)
+    ['serving_default', 'similar_words', 'vector']
     """
     check_exportable(model, vocabulary)
     matrix = model.embedding_matrices()["tied" if model.tied else "input"]

@@ -43,6 +43,15 @@ def export_translator(
     Raises:
         ValueError: If model and subwords differ in size, or an argument is outside its range.
         RuntimeError: If the backend of Keras is not TensorFlow.
+
+    Example:
+
+    >>> import tensorflow as tf, keras_tying as kt
+    >>> subwords = kt.data.Subwords.learn(["a rose is a rose", "eine Rose ist eine Rose"] * 50, size=30)
+    >>> model = kt.zoo.dl4mt(30, 30, embedding_size=4, units=4)
+    >>> kt.export.export_translator(model, subwords, "exported/nmt/1")  # doctest: +SKIP
+    >>> sorted(tf.saved_model.load("exported/nmt/1").signatures)  # doctest: +SKIP
+    ['serving_default', 'translate']
     """
     check_backend()
     sizes = model.source_vocabulary_size, model.target_vocabulary_size

@@ -25,6 +25,15 @@ class SentenceScore(NamedTuple):
         tokens: Number of words, including the end of the sentence.
         log_probability: Natural logarithm of the probability of the sentence.
         perplexity: `exp(-log_probability / tokens)`.
+
+    Example:
+
+    >>> import keras_tying as kt
+    >>> words = kt.data.Vocabulary(["the", "cat", "sat", "<unk>", "<eos>"])
+    >>> lm = kt.inference.TrainedLanguageModel(kt.zoo.recurrent_language_model(5, 8), words)
+    >>> score = lm.score(["The cat sat."])[0]
+    >>> score.tokens, score.log_probability < 0, score.perplexity > 1
+    (5, True, True)
     """
 
     tokens: int

@@ -278,6 +278,14 @@ class OutputProjection:
         label_smoothing: Share of the target distribution that is uniform over all words.
         input_embeddings: Input embeddings `[V, H]`, for the soft target.
         soft_target: Optional `SoftTarget`.
+
+    Example:
+
+    >>> import keras_tying as kt
+    >>> model = kt.zoo.recurrent_language_model(100, units=8, tied=True)
+    >>> output = model.output_projection
+    >>> output.embeddings is model.embedding.embeddings, tuple(output.bias.shape)
+    (True, (100,))
     """
 
     embeddings: Any

@@ -7,7 +7,13 @@ from keras_tying.ids import check_ids
 
 
 def unit_rows(matrix: np.ndarray) -> np.ndarray:
-    """`matrix` `[V, H]` with rows scaled to length 1. Zero rows are unchanged."""
+    """`matrix` `[V, H]` with rows scaled to length 1. Zero rows are unchanged.
+
+    Example:
+
+    >>> unit_rows(np.array([[0, 2], [4, 0], [0, 0]])).tolist()
+    [[0.0, 1.0], [1.0, 0.0], [0.0, 0.0]]
+    """
     matrix = np.asarray(matrix, np.float32)
     if matrix.ndim != 2:
         raise ValueError(f"Expected a matrix [V, H]. Received: shape {matrix.shape}")

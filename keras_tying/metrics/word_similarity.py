@@ -20,6 +20,14 @@ class WordSimilarity:
         pairs: Number of pairs in the set.
         cosines: Cosines of the covered pairs.
         scores: Human scores of the covered pairs.
+
+    Example:
+
+    >>> matrix = np.array([[1.0, 0.0], [2.0, 0.0], [0.0, 1.0]])
+    >>> ids = {"cup": 0, "mug": 1, "moon": 2}
+    >>> result = word_similarity(matrix, ids, [("cup", "mug"), ("cup", "moon"), ("cup", "sun")], [9, 1, 1])
+    >>> result.cosines.tolist(), result.scores.tolist()
+    ([1.0, 0.0], [9.0, 1.0])
     """
 
     spearman: float | None

@@ -24,6 +24,16 @@ class Example(NamedTuple):
         inputs: The inputs of `call`.
         targets: Word ids `[B, T]` or `[B]`. With `None`, `call` returns logits.
         sample_weight: Optional weights that broadcast to the targets.
+
+    Example:
+
+    >>> import numpy as np, keras_tying as kt
+    >>> model = kt.zoo.recurrent_language_model(100, units=8)
+    >>> words = np.array([[3, 14, 15], [9, 2, 6]])
+    >>> tuple(model(kt.models.Example(words)).shape)  # logits
+    (2, 3, 100)
+    >>> type(model(kt.models.Example(words, targets=words))).__name__
+    'Losses'
     """
 
     inputs: Any
@@ -40,6 +50,15 @@ class Losses(NamedTuple):
         counted: Weight of each target in a mean, of the same shape.
         hidden: Hidden states before the output embedding, `[B, T, H]` or `[B, H]`.
         logits: Scores of all words if `compile` was given metrics, else `None`.
+
+    Example:
+
+    >>> import numpy as np, keras_tying as kt
+    >>> model = kt.zoo.recurrent_language_model(100, units=8)
+    >>> words = np.array([[3, 14, 15], [9, 2, 6]])
+    >>> losses = model(words, targets=words)
+    >>> tuple(losses.loss.shape), tuple(losses.token_losses.shape), tuple(losses.hidden.shape), losses.logits
+    ((), (2, 3), (2, 3, 8), None)
     """
 
     loss: Any
@@ -61,6 +80,22 @@ class NextWordModel(ComposedModel):
 
     Args:
         **kwargs: `name`, `dtype`, `trainable`.
+
+    Example:
+
+    >>> import numpy as np, keras_tying as kt
+    >>> class Bigram(kt.models.NextWordModel):
+    ...     def __init__(self, vocabulary_size, units, **kwargs):
+    ...         super().__init__(**kwargs)
+    ...         self.embedding = self.output_embedding = kt.layers.TiedEmbedding(vocabulary_size, units)
+    ...
+    ...     def call(self, inputs, targets=None, sample_weight=None, training=None):
+    ...         if isinstance(inputs, kt.models.Example):
+    ...             inputs, targets, sample_weight = inputs
+    ...         return self.outputs_of(self.embedding(inputs), targets, sample_weight, training)
+    >>> model, words = Bigram(100, 8), np.array([[3, 14, 15]])
+    >>> tuple(model(words).shape), tuple(model(words, targets=words).token_losses.shape)
+    ((1, 3, 100), (1, 3))
     """
 
     embedding: Any

@@ -28,6 +28,15 @@ class PairLosses(NamedTuple):
         words: Contexts and negatives `[R, O]`.
         met: How often each word is a context of each centre, `[R, S, O]`.
         weights: How often each word is a context or a negative of each centre, `[R, S, O]`.
+
+    Example:
+
+    >>> import numpy as np, keras_tying as kt
+    >>> model = kt.zoo.skip_gram(vocabulary_size=100, units=8)
+    >>> batch = {"centres": np.array([[3], [14]]), "contexts": np.array([[15], [92]])}
+    >>> losses = model({**batch, "negatives": np.array([[6, 5], [3, 5]]), "pairs": np.ones((2, 1, 1), bool)})
+    >>> tuple(losses.loss.shape), tuple(losses.words.shape), tuple(losses.met.shape)
+    ((), (2, 3), (2, 1, 3))
     """
 
     loss: Any

@@ -31,6 +31,13 @@ def publish(run: Run, name: str, folder: str | Path | None = None) -> Preset:
     Raises:
         ValueError: If the name is not valid, or the text has changed.
         FileNotFoundError: If training has not ended, or the text is missing.
+
+    Example:
+
+    >>> import keras_tying as kt
+    >>> run = kt.training.Run("runs/ptb_small_tied")
+    >>> preset = kt.pretrained.publish(run, "my_model", folder="presets")  # doctest: +SKIP
+    >>> lm = kt.load("presets/my_model")  # doctest: +SKIP
     """
     if not NAME.fullmatch(name):
         raise ValueError(f"A preset's name has lower-case letters, digits and underscores. Received: {name!r}")

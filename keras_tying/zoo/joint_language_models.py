@@ -23,6 +23,12 @@ def nnlm(target_vocabulary_size=10_000, tied=False, **kwargs):
     Returns:
         A built `JointLanguageModel`.
 
+    Example:
+
+    >>> import keras_tying as kt
+    >>> kt.zoo.nnlm().count_params(), kt.zoo.nnlm(tied=True).count_params()
+    (2286992, 1019280)
+
     Reference:
         Zhang and Qi, Neural Network Joint Language Model, table 3.
     """
@@ -42,6 +48,14 @@ def nnjm(target_vocabulary_size=10_000, source_vocabulary_size=10_000, tied=Fals
 
     Returns:
         A built `JointLanguageModel`.
+
+    Example:
+
+    >>> import numpy as np, keras_tying as kt
+    >>> model = kt.zoo.nnjm(target_vocabulary_size=100, source_vocabulary_size=120)
+    >>> inputs = {"history": np.zeros((2, 3), "int32"), "window": np.zeros((2, 7), "int32")}
+    >>> tuple(model(inputs).shape)
+    (2, 100)
 
     Reference:
         Zhang and Qi, Neural Network Joint Language Model, section 2 and table 3.
@@ -87,6 +101,15 @@ def nnjm_global(
 
     Raises:
         ValueError: If an argument is outside its range.
+
+    Example:
+
+    >>> import keras_tying as kt
+    >>> model = kt.zoo.nnjm_global(target_vocabulary_size=100, source_vocabulary_size=120, sections=2, global_units=32)
+    >>> [layer.name for layer in model.global_context]
+    ['section_means', 'global_layer']
+    >>> model.count_params()
+    167300
 
     Reference:
         Zhang and Qi, Neural Network Joint Language Model, section 3 and tables 3 to 5.

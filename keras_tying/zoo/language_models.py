@@ -28,6 +28,12 @@ def ptb_small(tied=True, projection=False, vocabulary_size=10_000, projection_bi
     Returns:
         A built `LanguageModel`: 4,651,600 parameters untied, 2,651,600 tied. The projection adds 40,000.
 
+    Example:
+
+    >>> import keras_tying as kt
+    >>> kt.zoo.ptb_small(tied=False).count_params(), kt.zoo.ptb_small(tied=True).count_params()
+    (4651600, 2651600)
+
     Reference:
         Press and Wolf, Using the Output Embedding to Improve Language Models, table 6.
     """
@@ -39,6 +45,15 @@ def ptb_medium(tied=True, projection=False, vocabulary_size=10_000, projection_b
     """Two LSTM layers of 650 units, dropout 0.5, weights from uniform(-0.05, 0.05).
 
     Takes the arguments of `ptb_small`.
+
+    Example:
+
+    >>> import keras_tying as kt
+    >>> model = kt.zoo.ptb_medium(vocabulary_size=1_000)
+    >>> [layer.name for layer in model.hidden_layers]
+    ['dropout_0', 'recurrent_0', 'dropout_1', 'recurrent_1', 'dropout_2']
+    >>> model.count_params()
+    7416200
 
     Reference:
         Zaremba, Sutskever and Vinyals, Recurrent Neural Network Regularization, section 4.1.
@@ -55,6 +70,15 @@ def ptb_large(
     Takes the arguments of `ptb_small`, and `bayesian`: whether words, inputs, hidden states and outputs are dropped
     with the probabilities 0.3, 0.5, 0.3 and 0.5, with one mask per window and gate. 66,022,000 parameters untied,
     51,022,000 tied.
+
+    Example:
+
+    >>> import keras_tying as kt
+    >>> model = kt.zoo.ptb_large(vocabulary_size=100, units=30, bayesian=True)
+    >>> [layer.name for layer in model.hidden_layers]
+    ['word_dropout', 'recurrent_0', 'recurrent_1', 'dropout_2']
+    >>> model.count_params()
+    17740
 
     Reference:
         Press and Wolf, Using the Output Embedding to Improve Language Models, table 5.
@@ -113,6 +137,13 @@ def vd_lstm_medium(tied=False, vocabulary_size=10_000, dropout=0.5, **kwargs):
 
     Takes the arguments of `vd_lstm_small`.
 
+    Example:
+
+    >>> import keras_tying as kt
+    >>> sizes = {"vocabulary_size": 100, "units": 30}
+    >>> kt.zoo.vd_lstm_medium(**sizes).count_params(), kt.zoo.vd_lstm_medium(tied=True, **sizes).count_params()
+    (20740, 17640)
+
     Reference:
         Inan, Khosravi and Socher, Tying Word Vectors and Word Classifiers, table 1 and appendix A.
     """
@@ -124,6 +155,13 @@ def vd_lstm_large(tied=False, vocabulary_size=10_000, dropout=0.65, **kwargs):
     """Two LSTM layers of 1500 units, hidden states dropped with probability 0.65.
 
     Takes the arguments of `vd_lstm_small`.
+
+    Example:
+
+    >>> import keras_tying as kt
+    >>> model = kt.zoo.vd_lstm_large(tied=True, vocabulary_size=100, units=30)
+    >>> [layer.recurrent_dropout for layer in model.hidden_layers]
+    [0.65, 0.65]
 
     Reference:
         Inan, Khosravi and Socher, Tying Word Vectors and Word Classifiers, table 1 and appendix A.
@@ -156,6 +194,15 @@ def rhn(tied=True, depth=10, vocabulary_size=10_000, dropout=None, **kwargs):
 
     Raises:
         ValueError: If `dropout` has `shared=True`, which only LSTM layers support.
+
+    Example:
+
+    >>> import keras_tying as kt
+    >>> model = kt.zoo.rhn(depth=3, vocabulary_size=100, units=20)
+    >>> [layer.name for layer in model.hidden_layers], model.hidden_layers[1].depth
+    (['word_dropout', 'recurrent_0', 'dropout_1'], 3)
+    >>> model.count_params()
+    5420
 
     Reference:
         Zilly, Srivastava, Koutnik and Schmidhuber, Recurrent Highway Networks, table 1; Press and Wolf,

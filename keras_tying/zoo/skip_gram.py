@@ -25,6 +25,15 @@ def skip_gram(vocabulary_size=10_000, units=100, tied=False, negatives=5, **kwar
     Raises:
         ValueError: If a size is below 1.
 
+    Example:
+
+    >>> import keras_tying as kt
+    >>> model = kt.zoo.skip_gram(vocabulary_size=1_000, units=50)
+    >>> {role: tuple(matrix.shape) for role, matrix in model.embedding_matrices().items()}
+    {'input': (1000, 50), 'output': (1000, 50)}
+    >>> list(kt.zoo.skip_gram(vocabulary_size=1_000, units=50, tied=True).embedding_matrices())
+    ['tied']
+
     Reference:
         Press and Wolf, Using the Output Embedding to Improve Language Models, section 4.1.
     """

@@ -41,6 +41,13 @@ def dl4mt(
     Raises:
         ValueError: If `tying` is unknown, a size is below 1, or the vocabulary sizes differ with three-way tying.
 
+    Example:
+
+    >>> import keras_tying as kt
+    >>> sizes = {"source_vocabulary_size": 50, "target_vocabulary_size": 50, "embedding_size": 8, "units": 16}
+    >>> {tying: kt.zoo.dl4mt(**sizes, tying=tying).count_params() for tying in ("none", "decoder", "three_way")}
+    {'none': 9802, 'decoder': 9402, 'three_way': 9002}
+
     Reference:
         Press and Wolf, Using the Output Embedding to Improve Language Models, table 8.
     """
@@ -78,6 +85,15 @@ def dl4mt_small(source_vocabulary_size=8_000, target_vocabulary_size=8_000, tyin
     """Embeddings of size 256, GRUs of 256 units, dropout 0.3: for Multi30k and texts of a similar size.
 
     Takes the arguments of `dl4mt`.
+
+    Example:
+
+    >>> import keras_tying as kt
+    >>> model = kt.zoo.dl4mt_small(1_000, 1_000, tying="three_way")
+    >>> model.source_embedding is model.embedding
+    True
+    >>> model.count_params()
+    2818024
     """
     settings = {"embedding_size": 256, "units": 256, "dropout": 0.3, **kwargs}
     return dl4mt(source_vocabulary_size, target_vocabulary_size, tying, **settings)

@@ -29,6 +29,16 @@ class PreparedPairs:
     Raises:
         FileNotFoundError: If the folder has no prepared text.
         ValueError: If the text is not in pairs, or the subwords are not those it was prepared with.
+
+    Example:
+
+    >>> import tempfile, keras_tying as kt
+    >>> splits = {"train": [("a rose is a rose", "eine Rose ist eine Rose")] * 50}
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = kt.data.prepare_pairs(folder, kt.data.ParallelCorpus("roses", splits, ("en", "de")), size=30)
+    ...     prepared = kt.data.PreparedPairs(folder)
+    >>> prepared.name, list(prepared.languages), len(prepared.subwords)
+    ('roses', ['en', 'de'], 30)
     """
 
     def __init__(self, folder: str | Path):
@@ -86,6 +96,15 @@ def prepare_pairs(
         ValueError: If the folder has text with other subwords or content.
         FileExistsError: If the folder has other files.
         OSError: If a file cannot be written, or another process prepares the text. Complete shards are kept.
+
+    Example:
+
+    >>> import tempfile, keras_tying as kt
+    >>> corpus = kt.data.ParallelCorpus("roses", {"train": [("a rose is a rose", "eine Rose ist eine Rose")] * 50})
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     prepared = kt.data.prepare_pairs(folder, corpus, size=30)
+    ...     len(prepared.pairs("train", prepared.subwords))
+    50
     """
     folder = Path(folder)
     check_folder(folder)

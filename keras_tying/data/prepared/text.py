@@ -39,6 +39,16 @@ class PreparedText:
 
     Args:
         shards: Shards written by a `TextEncoder`.
+
+    Example:
+
+    >>> import tempfile, keras_tying as kt
+    >>> corpus = kt.data.Corpus("roses", {"train": ["a rose is a rose"]})
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     prepared = kt.data.prepare_text(folder, corpus)
+    ...     text = prepared.ids("train", prepared.vocabulary())
+    ...     len(text), text[1:4].tolist()
+    (6, [1, 3, 0])
     """
 
     def __init__(self, shards: Shards):
@@ -81,6 +91,16 @@ class PreparedCorpus:
     Raises:
         FileNotFoundError: If the folder has no prepared text.
         ValueError: If the folder has sentence pairs, or the vocabulary is not the one it was prepared with.
+
+    Example:
+
+    >>> import tempfile, keras_tying as kt
+    >>> corpus = kt.data.Corpus("roses", {"train": ["a rose is a rose"]})
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = kt.data.prepare_text(folder, corpus)
+    ...     prepared = kt.data.PreparedCorpus(folder)
+    >>> prepared.name, prepared.tokenization, prepared.vocabulary().words
+    ('roses', 'words', ['a', 'rose', '<eos>', 'is', '<unk>'])
     """
 
     def __init__(self, folder: str | Path):
