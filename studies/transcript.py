@@ -20,7 +20,7 @@ lm.generate("the price of the stock", length=14, temperature=0.7, seed=3)
 [word for word, _ in kt.load("word2vec").similar_words("football", 5)]
 """
 SHELL = """
-echo "Dutch, Danish, or Swedish" | keras-tying nmt --translate embedded_en_de
+echo "A man is riding a bike." | keras-tying nmt --translate multi30k_en_fr_three_way
 """
 
 

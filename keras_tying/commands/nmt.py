@@ -13,7 +13,7 @@ DESCRIPTION = """Trains a translator, resumes a run, evaluates one, or translate
 {command} --prepared DIR --valid V.en V.de --test T.en T.de        text of any size, see train/prepare.py
 {command} --resume runs/NAME                                       after Ctrl-C
 {command} --evaluate runs/NAME                                     BLEU and chrF by sacrebleu, perplexity
-{command} --translate embedded_en_de < in > out                    one sentence per line
+{command} --translate multi30k_en_fr_three_way < in > out          one sentence per line
 {command} --translate runs/NAME --attention plot.png < in          a run; also plots the attention of the first sentence
 {command} --overlap [--recipe NAME --data-dir DIR]                 subwords that the languages share
 

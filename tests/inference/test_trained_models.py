@@ -109,10 +109,10 @@ def test_a_translator_gives_one_translation_per_sentence(translator):
     assert translations[1] == ""
 
 
-def test_links_far_beyond_the_history_count_by_their_order_only(joint):
-    near, far = (joint.next_words("a b", f"0-0 1-{j}", "a b", 4) for j in (3, 99_999_999))
-    assert near == far
-    assert far == joint.next_words("a b", "0-0 1-99999999 0-999999999", "a b", 4)
+@pytest.mark.parametrize("links", ["0-0 1-{}", "1-{}", "1-{} 0-999999999"])
+def test_links_to_words_far_ahead_are_like_links_to_words_ahead(joint, links):
+    ahead, far_ahead = (joint.next_words("a b", links.format(place), "a b", 4) for place in (7, 99_999_999))
+    assert ahead == far_ahead
 
 
 def test_words_without_vectors_are_named_with_words_like_them(vectors):
