@@ -153,7 +153,7 @@ def test_a_run_leaves_everything_in_its_folder(tmp_path, recipe, text_files, run
         (["--recipe", "ptb_small_tied", "--data-dir", "none"], "There is no folder"),
         (["--prepared", "none"], "none holds no prepared text"),
         (["--resume", "none"], "none is not a run"),
-        (["--evaluate", "none"], "none is not a run"),
+        (["--evaluate", "none"], "There is no trained model 'none', and no folder of this name"),
         (["--set", "model.unitz=4"], "keyword arguments passed to LanguageModel: {'unitz': 4}"),
         (["--set", "loss.gamma=1"], "does not take its arguments"),
         (["--set", "optimisation.batch_size=90_000"], "A text needs at least 1,890,000 tokens"),

@@ -92,7 +92,7 @@ def test_an_interrupted_run_ends_like_an_undisturbed_one_on_prepared_text_bit_fo
         (["train/word2vec.py", "--corpus", "text8", "--data-dir", "none"], "There is no folder"),
         (["train/word2vec.py", "--resume", "none"], "none is not a run"),
         (["train/word2vec.py", "--set", "model.units=0"], "`units` must be at least 1"),
-        (["train/embeddings.py", "none"], "There is no file none"),
+        (["train/embeddings.py", "none"], "There is no trained model 'none', and no folder of this name"),
     ],
 )
 def test_bad_arguments_are_named(tmp_path, run_here, arguments, message):
