@@ -71,7 +71,7 @@ def open_trained(name_or_folder: str | os.PathLike, sha256: str | None = None) -
         )
     else:
         raise FileNotFoundError(
-            f"{folder} is neither a run nor a preset: there is no config.toml and no {MANIFEST} in it."
+            f"{folder} is not a run and not a preset: there is no config.toml and no {MANIFEST} in it."
         )
     run = Run(folder)
     return open_task(TASKS[run.settings().recipe.task], run), folder

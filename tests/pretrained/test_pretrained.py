@@ -177,7 +177,7 @@ def test_a_name_that_cannot_be_loaded_is_one_line(name):
 
 
 def test_a_folder_that_is_no_run_is_refused(tmp_path):
-    with pytest.raises(FileNotFoundError, match=r"neither a run nor a preset: there is no config.toml"):
+    with pytest.raises(FileNotFoundError, match=r"is not a run and not a preset: there is no config.toml"):
         kt.load(tmp_path)
 
 

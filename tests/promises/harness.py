@@ -259,7 +259,9 @@ def copy_zoo(folder: Path, monkeypatch) -> Path:
     """A copy of the zoo's folder, in which all commands find and record recipes until the end of the test."""
     zoo = folder / "zoo"
     shutil.copytree(recipes.recipe_folder(), zoo)
-    shutil.copy(REPOSITORY / "README.md", folder)
+    (folder / "docs").mkdir()
+    for page in ("README.md", "docs/training.md"):
+        shutil.copy(REPOSITORY / page, folder / page)
     monkeypatch.setattr(recipes, "__file__", str(folder / "keras_tying" / "zoo" / "recipes.py"))
     assert recipes.recipe_folder() == zoo
     return zoo
