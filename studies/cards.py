@@ -55,7 +55,7 @@ def card(name: str, recipes: dict[str, Recipe], folder: Path) -> str:
     rows.append(["parameters", (published and published.parameters) or DASH, size])
     parts = [table(["", "published", "measured"], "|---|--:|--:|", rows)]
     if (folder / "presets" / name).is_dir():
-        parts += [code(f'import keras_tying as kt\nlm = kt.load("{name}")', "python"), TRAINED_TEXT.format(name=name)]
+        parts += [code(f'import keras_tying as kt\n\nlm = kt.load("{name}")', "python"), TRAINED_TEXT.format(name=name)]
     if published:
         parts.append(f"Published in: {published.source}.")
     parts += [

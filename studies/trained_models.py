@@ -52,7 +52,7 @@ def _section(name: str, about: About, place: Path, folder: Path) -> list[str]:
     use = USE[preset.task].format(name=name, sentence=about.sentence)
     return section(
         Section(title=name, text=recipe.description),
-        code(f"import keras_tying as kt\n{use}", "python"),
+        code(f"import keras_tying as kt\n\n{use}", "python"),
         *figures(preset),
         f"{preset.training['parameters']:,} parameters, {size:.1f} MB. Trained with seed {preset.training['seed']} for "
         f"{preset.training['epochs']} epochs, {preset.training['wall_time_seconds'] / 60:.0f} minutes, in "
