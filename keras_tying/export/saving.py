@@ -18,8 +18,7 @@ def check_exportable(model: keras.Model, vocabulary: Vocabulary) -> None:
         RuntimeError: If the backend of Keras is not TensorFlow.
     """
     check_backend()
-    if len(vocabulary) != model.vocabulary_size:
-        raise ValueError(f"The model has {model.vocabulary_size} words. Received: a vocabulary of {len(vocabulary)}.")
+    vocabulary.check_size(model.vocabulary_size)
 
 
 def check_backend() -> None:

@@ -2,12 +2,12 @@
 
 import keras
 import numpy as np
-from keras import ops
 
 from keras_tying.checks import check_integer
 from keras_tying.data import END_OF_SENTENCE, JointSamples, Vocabulary, affiliate, tokenize
 from keras_tying.data.bitext import parse_links
 from keras_tying.data.text import check_tokenization
+from keras_tying.inference.ranking import most_probable
 from keras_tying.metrics.perplexity import perplexity_of
 
 SAMPLES_PER_CALL = 2048
@@ -83,9 +83,7 @@ class TrainedJointLanguageModel:
         check_integer("k", k)
         samples, place = self._sample(source, alignment, history)
         hidden = self.model.hidden_states(model_inputs(self.model, samples, np.array([place])), training=False)
-        probabilities = ops.convert_to_numpy(ops.softmax(ops.cast(self.model.scores(hidden), "float32")))[0]
-        best = np.argsort(-probabilities, kind="stable")[:k]
-        return list(zip(self.vocabulary.decode(best), probabilities[best].tolist(), strict=True))
+        return most_probable(self.model.scores(hidden), self.vocabulary, k)
 
     def _sample(self, source: str, alignment: str, history: str) -> tuple[JointSamples, int]:
         """The sentence pair up to the history, and the place of the next target word in it."""

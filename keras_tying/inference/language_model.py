@@ -11,6 +11,7 @@ from keras_tying.checks import check_integer
 from keras_tying.data import PreparedText, Vocabulary, tokenize
 from keras_tying.data.batching import rows_of
 from keras_tying.data.text import check_tokenization, tokens
+from keras_tying.inference.ranking import most_probable
 from keras_tying.inference.sentences import by_length, check_sentences, checked_lines
 from keras_tying.metrics.perplexity import perplexity_of
 
@@ -71,10 +72,7 @@ class TrainedLanguageModel:
     """
 
     def __init__(self, model: keras.Model, vocabulary: Vocabulary, tokenization: str = "words"):
-        if len(vocabulary) != model.vocabulary_size:
-            raise ValueError(
-                f"The model has {model.vocabulary_size} words. Received: a vocabulary of {len(vocabulary)}."
-            )
+        vocabulary.check_size(model.vocabulary_size)
         check_tokenization(tokenization)
         self.model = model
         self.vocabulary = vocabulary
@@ -120,10 +118,7 @@ class TrainedLanguageModel:
         """
         check_integer("k", k)
         hidden, _ = self.model.hidden_states(self._prefix(prefix), training=False)
-        scores = ops.cast(self.model.scores(hidden[:, -1]), "float32")
-        probabilities = ops.convert_to_numpy(ops.softmax(scores))[0]
-        best = np.argsort(-probabilities, kind="stable")[:k]
-        return list(zip(self.vocabulary.decode(best), probabilities[best].tolist(), strict=True))
+        return most_probable(self.model.scores(hidden[:, -1]), self.vocabulary, k)
 
     def generate(
         self,

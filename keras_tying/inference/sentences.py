@@ -27,6 +27,20 @@ def checked_lines(lines: Any, name: str = "lines") -> Iterator[str]:
         yield line
 
 
+def similar_lengths(encoded: Sequence[np.ndarray], positions: int) -> Iterator[list[int]]:
+    """Places of sentences of similar length, longest first.
+
+    Args:
+        encoded: Ids of each sentence.
+        positions: Maximum size of a batch, padding included, if it has several sentences.
+    """
+    waiting = sorted(range(len(encoded)), key=lambda i: -len(encoded[i]))
+    while waiting:
+        size = max(1, positions // len(encoded[waiting[0]]))
+        yield waiting[:size]
+        waiting = waiting[size:]
+
+
 def by_length(encoded: Sequence[np.ndarray], positions: int, padding: int) -> Iterator[tuple[list[int], np.ndarray]]:
     """Batches of sentences of similar length, longest first.
 
@@ -39,11 +53,8 @@ def by_length(encoded: Sequence[np.ndarray], positions: int, padding: int) -> It
         The places of the sentences in `encoded`, `B` of them, and their ids `int32 [B', L]`. On a backend that compiles
         a function for each shape, rows and lengths are padded to multiples, so that `B'` can be more than `B`.
     """
-    waiting = sorted(range(len(encoded)), key=lambda i: -len(encoded[i]))
-    while waiting:
-        longest = len(encoded[waiting[0]])
-        size = max(1, positions // longest)
-        batch, waiting = waiting[:size], waiting[size:]
+    for batch in similar_lengths(encoded, positions):
+        longest = len(encoded[batch[0]])
         rows, length = (-(-n // SHAPE_MULTIPLE) * SHAPE_MULTIPLE for n in (len(batch), longest - 1))
         ids = np.full((rows, length + 1), padding, np.int32)
         for row, i in enumerate(batch):

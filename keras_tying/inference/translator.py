@@ -10,7 +10,7 @@ from keras_tying import backend
 from keras_tying.checks import check_integer
 from keras_tying.data import PAD_ID, PairBatches, SentencePairs, Subwords, pad_sentences
 from keras_tying.data.subwords import LONGEST_SENTENCE
-from keras_tying.inference.sentences import check_sentences
+from keras_tying.inference.sentences import check_sentences, similar_lengths
 from keras_tying.metrics.perplexity import perplexity_of
 
 if TYPE_CHECKING:
@@ -91,14 +91,13 @@ def translate_sentences(
     encoded = [subwords.encode(sentence) for sentence in sentences]
     encoded = [np.append(ids[:LONGEST_SENTENCE], ids[-1]) if len(ids) > LONGEST_SENTENCE else ids for ids in encoded]
     translations = [""] * len(encoded)
-    waiting = sorted((i for i, ids in enumerate(encoded) if len(ids) > 1), key=lambda i: -len(encoded[i]))
-    while waiting:
-        size = max(1, POSITIONS_PER_CALL // (beam * len(encoded[waiting[0]])))
-        batch, waiting = waiting[:size], waiting[size:]
-        source = pad_sentences([encoded[i] for i in batch])
+    places = [i for i, ids in enumerate(encoded) if len(ids) > 1]
+    with_words = [encoded[i] for i in places]
+    for batch in similar_lengths(with_words, POSITIONS_PER_CALL // beam):
+        source = pad_sentences([with_words[i] for i in batch])
         found = model.translate(source, subwords.end_id, beam, length_penalty=length_penalty)
         for i, words in zip(batch, found.words[:, 0], strict=True):
-            translations[i] = subwords.decode(words)
+            translations[places[i]] = subwords.decode(words)
     return translations
 
 

@@ -40,10 +40,7 @@ class TrainedWordVectors:
     """
 
     def __init__(self, model: keras.Model, vocabulary: Vocabulary):
-        if len(vocabulary) != model.vocabulary_size:
-            raise ValueError(
-                f"The model has {model.vocabulary_size} words. Received: a vocabulary of {len(vocabulary)}."
-            )
+        vocabulary.check_size(model.vocabulary_size)
         self.model = model
         self.vocabulary = vocabulary
         self.matrices: dict[str, np.ndarray] = {}
