@@ -179,11 +179,11 @@ def output_keras_tying(size: Size) -> Work:
     import tensorflow as tf
 
     from keras_tying.losses import OutputProjection
-    from keras_tying.losses.cross_entropy import linear_cross_entropy
+    from keras_tying.losses.fused_cross_entropy import total_loss
 
     def loss(hidden, embeddings, targets):
         weights = tf.fill([size.words], 1 / size.words)
-        return linear_cross_entropy(hidden, targets, weights, OutputProjection(embeddings))[0]
+        return total_loss(hidden, targets, weights, OutputProjection(embeddings))[0]
 
     return _tensorflow_gradients(loss, size)
 

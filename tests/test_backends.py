@@ -62,6 +62,37 @@ fitted = model.fit(inputs, ids[401:601].reshape(40, 5) % 50, batch_size=20, epoc
 found = model.translate(inputs["source"][:3], 1, beam_size=2, maximum_length=4)
 numbers += [*fitted.history["loss"], *found.scores[:, 0]]
 
+from keras_tying.losses import fused_cross_entropy as fused
+
+class Scorer(keras.Model):
+    # It scores words from its inputs; its scalar loss depends differently on each token.
+
+    def __init__(self):
+        super().__init__()
+        self.embedding = kt.layers.TiedEmbedding(13, 4)
+        self.embedding.build()
+        self.built = True
+
+    def call(self, inputs):
+        return inputs + 0 * self.embedding.bias[:4]
+
+    def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
+        settings = {"soft_cap": 3.0, "temperature": 0.7, "label_smoothing": 0.1}
+        losses = kt.losses.linear_cross_entropy(y_pred, y, self.embedding.embeddings, self.embedding.bias, **settings)
+        return keras.ops.mean(losses) + keras.ops.sum(losses**2)
+
+fused.LOGITS_PER_CHUNK = 26  # two tokens a chunk
+scorer = Scorer()
+scorer.embedding.set_weights([rng.normal(size=weight.shape) for weight in scorer.embedding.get_weights()])
+scorer.compile(keras.optimizers.SGD(0.01))
+batch = rng.normal(size=(3, 5, 4)).astype("float32"), rng.integers(0, 13, (3, 5))
+numbers += [scorer.train_on_batch(*batch, return_dict=True)["loss"] for _ in range(2)]
+model = kt.zoo.recurrent_language_model(13, 4, num_layers=1, tied=True)
+model.set_weights([rng.uniform(-0.5, 0.5, w.shape) for w in model.get_weights()])
+model.compile(keras.optimizers.SGD(0.1), kt.losses.AugmentedLoss(tau=2.0, target_gradient=True))
+numbers += [model.train_on_batch(batch[1], batch[1], return_dict=True)["loss"] for _ in range(2)]
+fused.LOGITS_PER_CHUNK = 2**25
+
 embedding = kt.layers.TiedEmbedding(20, 8, mask_zero=True)
 small = keras.Sequential([keras.Input((None,), dtype="int32"), embedding, kt.layers.TiedDense(embedding)])
 assert keras.models.clone_model(small).count_params() == small.count_params() == 180

@@ -86,6 +86,14 @@ def compiled_metrics(model):
     return model._compile_metrics
 
 
+def take_loss_as_built(model):
+    """Keeps `fit` from building the compiled loss, which Keras does by calling it on the logits of a first batch.
+
+    `Model._compile_loss.built`: a loss that needs hidden states cannot be called on logits.
+    """
+    model._compile_loss.built = True
+
+
 def variables_of(optimizer):
     """The model variables that a built optimizer trains.
 

@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import keras
 
-from keras_tying.losses.cross_entropy import SequenceCrossEntropy, SoftTarget
+from keras_tying.losses.cross_entropy import SequenceCrossEntropy
+from keras_tying.losses.fused_cross_entropy import SoftTarget
 
 
 @keras.saving.register_keras_serializable("keras_tying")

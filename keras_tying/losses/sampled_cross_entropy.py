@@ -5,7 +5,8 @@ import math
 import keras
 from keras import ops
 
-from keras_tying.losses.cross_entropy import SequenceCrossEntropy, scaled_logits
+from keras_tying.losses.cross_entropy import SequenceCrossEntropy
+from keras_tying.losses.fused_cross_entropy import scaled_logits
 
 
 @keras.saving.register_keras_serializable("keras_tying")

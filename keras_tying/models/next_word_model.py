@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import keras
 
-from keras_tying.backend.keras_internals import compiled_metrics
+from keras_tying.backend.keras_internals import compiled_metrics, take_loss_as_built
 from keras_tying.backend.replicas import replicas_in_step
 from keras_tying.layers import CarriedState
 from keras_tying.layers.lookup import embedding_matrix
@@ -125,6 +125,8 @@ class NextWordModel(ComposedModel):
         """
         loss = SequenceCrossEntropy() if isinstance(loss, str) and loss == "auto" else loss
         super().compile(optimizer, loss, *args, **kwargs)
+        if self._loss_takes_hidden:
+            take_loss_as_built(self)
 
     @property
     def output_projection(self):

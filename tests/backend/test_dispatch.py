@@ -13,15 +13,10 @@ import tensorflow as tf
 import keras_tying as kt
 from keras_tying import backend
 from keras_tying.backend.tensorflow import batches as fast_batches
-from keras_tying.backend.tensorflow import cross_entropy as chunks
 from keras_tying.backend.tensorflow import scan
 from keras_tying.layers import conditional_gru, gru, lookup, lstm, recurrent_highway
-from keras_tying.losses.cross_entropy import (
-    OutputProjection,
-    SoftTarget,
-    linear_cross_entropy,
-    linear_token_losses,
-)
+from keras_tying.losses import fused_cross_entropy as fused
+from keras_tying.losses.fused_cross_entropy import OutputProjection, SoftTarget
 from keras_tying.models import beam_search, skip_gram
 from keras_tying.models.replicated import ReplicatedModel
 from keras_tying.models.translator import word_limits
@@ -145,16 +140,15 @@ def output_of(rng, **options):
     return OutputProjection(**{**arrays, **options})
 
 
-@case(linear_cross_entropy, **LOSSES)
+@case(fused.total_loss, **LOSSES)
 def loss_and_gradient(function, rng, monkeypatch, **options):
     output, hidden = output_of(rng, **options), normal(rng, 23, 5)
     targets = tf.constant(rng.integers(0, 8, 23), tf.int32)
     weights = tf.constant(rng.uniform(size=23) * (rng.uniform(size=23) > 0.3), tf.float32)
-    sources = [hidden, output.embeddings] + ([] if output.bias is None else [output.bias])
-    sources += [output.input_embeddings] if output.soft_target and output.soft_target.target_gradient else []
+    sources = [hidden, *output.trained.values()]
     found = []
     for logits in (2**25, 5 * 17, 1):  # one chunk, five tokens per chunk, one token per chunk
-        monkeypatch.setattr(chunks, "LOGITS_PER_CHUNK", logits)
+        monkeypatch.setattr(fused, "LOGITS_PER_CHUNK", logits)
         with tf.GradientTape() as tape:
             tape.watch(sources)
             total, nll = function(hidden, targets, weights, output)
@@ -163,11 +157,25 @@ def loss_and_gradient(function, rng, monkeypatch, **options):
     return found
 
 
-@case(linear_token_losses, **LOSSES)
+@case(fused.token_losses, **LOSSES)
 def losses_of_tokens(function, rng, monkeypatch, **options):
     output, hidden = output_of(rng, **options), normal(rng, 23, 5)
-    monkeypatch.setattr(chunks, "LOGITS_PER_CHUNK", 5 * 17)
+    monkeypatch.setattr(fused, "LOGITS_PER_CHUNK", 5 * 17)
     return function(hidden, tf.constant(rng.integers(0, 8, 23), tf.int32), output)
+
+
+@case(fused.weighted_losses, **LOSSES)
+def losses_with_any_gradient(function, rng, monkeypatch, **options):
+    monkeypatch.setattr(fused, "LOGITS_PER_CHUNK", 5 * 17)
+    output, hidden = output_of(rng, **options), normal(rng, 23, 5)
+    targets, weights = tf.constant(rng.integers(0, 8, 23), tf.int32), tf.constant(rng.uniform(size=23), tf.float32)
+    sources, found = [hidden, *output.trained.values()], []
+    for upstream in (tf.fill([23], 3.0), tf.constant(rng.normal(size=23), tf.float32)):
+        with tf.GradientTape() as tape:
+            tape.watch(sources)
+            total = tf.reduce_sum(upstream * function(hidden, targets, weights, output))
+        found += [total, *tape.gradient(total, sources)]
+    return found
 
 
 def translator(rng, size=4, **arguments):

@@ -55,6 +55,9 @@ def test_keras_has_the_attributes_that_are_read():
     model = kt.zoo.skip_gram(3, 2)
     model.compile("sgd", metrics=["mae"])
     assert isinstance(model._compile_metrics, keras.metrics.Metric)
+    compiled = keras.Sequential([keras.layers.Dense(2)])
+    compiled.compile("sgd", "mse")
+    assert compiled._compile_loss.built is False
     model.optimizer.build(model.trainable_variables)
     assert list(model.optimizer._trainable_variables) == list(model.trainable_variables)
     ids = np.array([[3, 0]])

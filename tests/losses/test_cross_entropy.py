@@ -6,7 +6,7 @@ import tensorflow as tf
 from keras_tying.backend.keras_internals import set_mask
 from keras_tying.layers import LSTM, RecurrentHighway, TiedEmbedding, WordDropout
 from keras_tying.losses import OutputProjection, SequenceCrossEntropy
-from keras_tying.losses.cross_entropy import linear_token_losses, losses_from_logits
+from keras_tying.losses.fused_cross_entropy import losses_from_logits, token_losses
 from keras_tying.metrics import Perplexity
 from keras_tying.models import LanguageModel
 
@@ -28,15 +28,15 @@ def masked(tensor, mask=MASK):
 
 def test_very_unlikely_words_have_a_finite_loss():
     output = OutputProjection(tf.constant([[0.0], [-1000.0]]))
-    _, nll = linear_token_losses(tf.ones([1, 1]), tf.constant([1]), output)
+    _, nll = token_losses(tf.ones([1, 1]), tf.constant([1]), output)
     np.testing.assert_allclose(nll, [1000.0])
 
 
 def test_log_likelihoods_exclude_label_smoothing(rng):
     hidden, embeddings = (tf.constant(rng.normal(size=shape), "float32") for shape in ((4, H), (V, H)))
     targets = tf.constant(rng.integers(0, V, 4), "int32")
-    _, nll = linear_token_losses(hidden, targets, OutputProjection(embeddings, label_smoothing=0.2))
-    np.testing.assert_array_equal(nll, linear_token_losses(hidden, targets, OutputProjection(embeddings))[1])
+    _, nll = token_losses(hidden, targets, OutputProjection(embeddings, label_smoothing=0.2))
+    np.testing.assert_array_equal(nll, token_losses(hidden, targets, OutputProjection(embeddings))[1])
 
 
 @pytest.mark.parametrize("reduction", KERAS_REDUCTIONS)

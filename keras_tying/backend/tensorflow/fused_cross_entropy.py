@@ -1,82 +1,110 @@
 """TensorFlow: cross-entropy from hidden states, loss and gradient in one pass over chunks of tokens."""
 
+from typing import NamedTuple
+
 import tensorflow as tf
 
-LOGITS_PER_CHUNK = 2**25
-"""Number of logits (tokens times words) per chunk: 128 MiB in float32. With gradients, a chunk has at least half as
-many logits as the embeddings have elements, because each chunk adds a matrix of their size to their gradient."""
+from keras_tying.losses import fused_cross_entropy as portable
 
 SMALLEST_PROBABILITY = 1e-30
 """Below this value float32 loses digits, and the log-probability is computed from the logits."""
 
 
-def linear_token_losses(hidden, targets, output):
+def token_losses(hidden, targets, output):
     """Objective and negative log-likelihood `[N]` of `targets` `[N]` given `hidden` `[N, H]`, in chunks."""
-    embeddings, bias, input_embeddings = _operands(hidden, output)
+    parameters = _Parameters.of(hidden, output)
 
     def chunk_losses(states, targets):
-        logits = _logits(states, embeddings, bias, output)
+        logits = _logits(states, parameters, output)
         objective, nll = _losses(logits, tf.nn.softmax(logits), targets, output)
-        return _with_soft_target(objective, _divergence(logits, targets, input_embeddings, output), output), nll
+        return portable.with_soft_target(objective, _divergence(logits, targets, parameters, output), output), nll
 
-    return _over_chunks(chunk_losses, (hidden, targets), embeddings)
+    return _over_chunks(chunk_losses, (hidden, targets), output)
 
 
-def linear_cross_entropy(hidden, targets, weights, output):
+def total_loss(hidden, targets, weights, output):
     """The weighted sum of objectives. The forward pass also computes the gradient; the backward pass only scales it."""
-    embeddings, bias, input_embeddings = _operands(hidden, output)
-    target_gradient = output.soft_target is not None and output.soft_target.target_gradient
-    others = (() if bias is None else (bias,)) + ((input_embeddings,) if target_gradient else ())
+    parameters = _Parameters.of(hidden, output)
 
     @tf.custom_gradient
-    def cross_entropy(hidden, embeddings, *others):
-        def chunk_gradients(states, targets, chunk_weights):
-            logits = _logits(states, embeddings, bias, output)
-            probabilities = tf.nn.softmax(logits)
-            objective, nll = _losses(logits, probabilities, targets, output)
-            divergence = _divergence(logits, targets, input_embeddings, output)
-            objective = _with_soft_target(objective, divergence, output)
-            with tf.control_dependencies([nll]):  # so that the gradient can reuse the memory of the probabilities
-                d_logits = _logit_gradient(logits, probabilities, divergence, targets, output)
-            # The weights are multiplied with the narrow factors of the products, not with the logits.
-            d_logits, by_token = tf.cast(d_logits, states.dtype), tf.cast(chunk_weights, states.dtype)[:, None]
-            d_parameters = [tf.matmul(d_logits, states * by_token, transpose_a=True)]
-            if bias is not None:
-                d_parameters.append(tf.matmul(d_logits, by_token, transpose_a=True)[:, 0])
-            if target_gradient:
-                d_parameters.append(divergence.embedding_gradient(output.soft_target.weight * chunk_weights))
-            return objective, nll, tf.matmul(d_logits, embeddings) * by_token, *d_parameters
+    def total(hidden, *_):
+        objective, nll, *gradients = _gradients(hidden, targets, weights, parameters, output)
+        return (tf.reduce_sum(objective * weights), nll), lambda upstream, _: _scaled(gradients, upstream)
 
-        objective, nll, d_hidden, *d_parameters = _over_chunks(
-            chunk_gradients, (hidden, targets, weights), embeddings, sums=(embeddings, *others)
-        )
-
-        def gradient(d_total, _):
-            scale = tf.cast(d_total, hidden.dtype)
-            return tuple(scale * d for d in (d_hidden, *d_parameters))
-
-        return (tf.reduce_sum(objective * weights), nll), gradient
-
-    total, nll = cross_entropy(hidden, embeddings, *others)
+    total, nll = total(hidden, *parameters.trained(output))
     return total, tf.stop_gradient(nll)
 
 
-def _operands(hidden, output):
-    embeddings = tf.cast(tf.convert_to_tensor(output.embeddings), hidden.dtype)
-    bias = None if output.bias is None else tf.cast(tf.convert_to_tensor(output.bias), hidden.dtype)
-    input_embeddings = None
-    if output.soft_target is not None:
-        input_embeddings = tf.cast(tf.convert_to_tensor(output.input_embeddings), hidden.dtype)
-        if not output.soft_target.target_gradient:
-            input_embeddings = tf.stop_gradient(input_embeddings)
-    return embeddings, bias, input_embeddings
+def weighted_losses(hidden, targets, weights, output):
+    """The objective of each token times its weight, `[N]`."""
+    parameters = _Parameters.of(hidden, output)
+
+    @tf.custom_gradient
+    def losses(hidden, *_):
+        objective, _, *gradients = _gradients(hidden, targets, weights, parameters, output)
+
+        def gradient(upstream):
+            return tf.cond(
+                tf.reduce_max(upstream) == tf.reduce_min(upstream),
+                lambda: _scaled(gradients, tf.reduce_max(upstream)),
+                lambda: tuple(_gradients(hidden, targets, weights * upstream, parameters, output)[2:]),
+            )
+
+        return objective * weights, gradient
+
+    return losses(hidden, *parameters.trained(output))
 
 
-def _logits(states, embeddings, bias, output):
+def _gradients(hidden, targets, weights, parameters, output):
+    """Objectives and negative log-likelihoods `[N]`; gradients of hidden states and of each trained parameter."""
+    trained = parameters.trained(output)
+
+    def chunk_gradients(states, targets, chunk_weights):
+        logits = _logits(states, parameters, output)
+        probabilities = tf.nn.softmax(logits)
+        objective, nll = _losses(logits, probabilities, targets, output)
+        divergence = _divergence(logits, targets, parameters, output)
+        objective = portable.with_soft_target(objective, divergence, output)
+        with tf.control_dependencies([nll]):  # so that the gradient can reuse the memory of the probabilities
+            d_logits = _logit_gradient(logits, probabilities, divergence, targets, output)
+        # The weights are multiplied with the narrow factors of the products, not with the logits.
+        d_logits, by_token = tf.cast(d_logits, states.dtype), tf.cast(chunk_weights, states.dtype)[:, None]
+        d_parameters = [tf.matmul(d_logits, states * by_token, transpose_a=True)]
+        if parameters.bias is not None:
+            d_parameters.append(tf.matmul(d_logits, by_token, transpose_a=True)[:, 0])
+        if len(trained) > len(d_parameters):
+            d_parameters.append(divergence.embedding_gradient(output.soft_target.weight * chunk_weights))
+        return objective, nll, tf.matmul(d_logits, parameters.embeddings) * by_token, *d_parameters
+
+    return _over_chunks(chunk_gradients, (hidden, targets, weights), output, sums=trained)
+
+
+def _scaled(gradients, scale):
+    return tuple(tf.cast(scale, each.dtype) * each for each in gradients)
+
+
+class _Parameters(NamedTuple):
+    """The parameters of an `OutputProjection` in the dtype of the hidden states."""
+
+    embeddings: tf.Tensor
+    bias: tf.Tensor | None
+    input_embeddings: tf.Tensor | None
+
+    @classmethod
+    def of(cls, hidden, output):
+        given = {**output.trained, **output.fixed}
+        return cls(*(tf.cast(given[name], hidden.dtype) if name in given else None for name in cls._fields))
+
+    def trained(self, output):
+        """Those that get a gradient."""
+        return tuple(getattr(self, name) for name in output.trained)
+
+
+def _logits(states, parameters, output):
     """The input of the softmax, float32 `[N, V]`."""
-    logits = tf.matmul(states, embeddings, transpose_b=True)
-    if bias is not None:
-        logits = tf.nn.bias_add(logits, bias)
+    logits = tf.matmul(states, parameters.embeddings, transpose_b=True)
+    if parameters.bias is not None:
+        logits = tf.nn.bias_add(logits, parameters.bias)
     logits = tf.cast(logits, tf.float32)
     if output.logit_soft_cap is not None:
         logits = tf.tanh(logits / output.logit_soft_cap) * output.logit_soft_cap
@@ -101,18 +129,11 @@ def _losses(logits, probabilities, targets, output):
     return (1 - output.label_smoothing) * nll + output.label_smoothing * uniform, nll
 
 
-def _divergence(logits, targets, input_embeddings, output):
+def _divergence(logits, targets, parameters, output):
     """The `Divergence` from the soft target, or `None` without a soft target."""
     if output.soft_target is None:
         return None
-    return Divergence(logits, targets, input_embeddings, output.soft_target.temperature)
-
-
-def _with_soft_target(objective, divergence, output):
-    """The objective `[N]` including the soft target."""
-    if divergence is None:
-        return objective
-    return output.soft_target.cross_entropy_weight * objective + output.soft_target.weight * divergence.values
+    return Divergence(logits, targets, parameters.input_embeddings, output.soft_target.temperature)
 
 
 def _logit_gradient(logits, probabilities, divergence, targets, output):
@@ -135,13 +156,12 @@ def _logit_gradient(logits, probabilities, divergence, targets, output):
     return gradient
 
 
-def _over_chunks(function, arrays, embeddings, sums=()):
+def _over_chunks(function, arrays, output, sums=()):
     """Applies `function` to chunks of `arrays` along their first axis.
 
     The last outputs of `function`, shaped like `sums`, are summed. The other outputs are concatenated.
     """
-    vocabulary_size, width = embeddings.shape
-    chunk = max(1, LOGITS_PER_CHUNK // vocabulary_size, width // 2 if sums else 0)
+    chunk = portable.longest_chunk(output)
     if arrays[0].shape[0] is None:
         one_chunk = tf.shape(arrays[0])[0] <= chunk
         return tf.cond(one_chunk, lambda: function(*arrays), lambda: _chunk_by_chunk(function, arrays, chunk, sums))

@@ -1,0 +1,116 @@
+"""JAX: cross-entropy from hidden states, loss and gradient in one pass over chunks of tokens."""
+
+from dataclasses import replace
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+
+from keras_tying.losses import fused_cross_entropy as portable
+
+
+def token_losses(hidden, targets, output):
+    """Objective and negative log-likelihood `[N]` of `targets` `[N]` given `hidden` `[N, H]`."""
+    return _token_losses(output.settings, hidden, targets, {**output.trained, **output.fixed})
+
+
+def weighted_losses(hidden, targets, weights, output):
+    """The objective of each token times its weight, `[N]`."""
+    return _weighted_losses(output.settings, hidden, targets, weights, output.trained, output.fixed)
+
+
+def total_loss(hidden, targets, weights, output):
+    """The weighted sum of objectives, and negative log-likelihoods `[N]`."""
+    total, nll = _total_loss(output.settings, hidden, targets, weights, output.trained, output.fixed)
+    return total, jax.lax.stop_gradient(nll)
+
+
+@partial(jax.jit, static_argnums=0)
+def _token_losses(settings, hidden, targets, parameters):
+    output = replace(settings, **parameters)
+
+    def of_chunk(hidden, targets):
+        return portable.chunk_losses(hidden, targets, output), {}
+
+    losses, _ = _over_chunks(of_chunk, (hidden, targets), output)
+    return losses
+
+
+@partial(jax.jit, static_argnums=0)
+def _gradients(settings, hidden, targets, weights, trained, fixed):
+    """Objectives, negative log-likelihoods and gradients of hidden states; gradients of trained parameters."""
+    output = replace(settings, **trained, **fixed)
+    (objective, nll, d_hidden), d_trained = _over_chunks(
+        partial(portable.chunk_gradients, output=output), (hidden, targets, weights), output
+    )
+    return objective, nll, d_hidden, {name: d_trained[name].astype(array.dtype) for name, array in trained.items()}
+
+
+def _over_chunks(function, arrays, output):
+    """Applies `function` to chunks of `arrays`; its arrays are concatenated, and its gradients summed."""
+    tokens = arrays[0].shape[0]
+    length = portable.chunk_length(tokens, output)
+    if length >= tokens:
+        return function(*arrays)
+    chunks = -(-tokens // length)
+    arrays = [jnp.pad(each, [(0, chunks * length - tokens), *[(0, 0)] * (each.ndim - 1)]) for each in arrays]
+    arrays = [each.reshape(chunks, length, *each.shape[1:]) for each in arrays]
+    _, shapes = jax.eval_shape(function, *(each[0] for each in arrays))
+
+    def add_chunk(sums, chunk):
+        found, gradients = function(*chunk)
+        return jax.tree.map(jnp.add, sums, gradients), found
+
+    zeros = jax.tree.map(lambda shape: jnp.zeros(shape.shape, shape.dtype), shapes)
+    sums, found = jax.lax.scan(add_chunk, zeros, arrays)
+    return jax.tree.map(lambda each: each.reshape(chunks * length, *each.shape[2:])[:tokens], found), sums
+
+
+@partial(jax.custom_vjp, nondiff_argnums=(0,))
+def _total_loss(settings, hidden, targets, weights, trained, fixed):
+    objective, nll = _token_losses(settings, hidden, targets, {**trained, **fixed})
+    return jnp.sum(objective * weights), nll
+
+
+def _total_loss_forward(settings, hidden, targets, weights, trained, fixed):
+    objective, nll, *gradients = _gradients(settings, hidden, targets, weights, trained, fixed)
+    return (jnp.sum(objective * weights), nll), gradients
+
+
+def _total_loss_backward(settings, gradients, upstream):
+    d_hidden, d_trained = _scaled(gradients, upstream[0])
+    return d_hidden, None, None, d_trained, None
+
+
+_total_loss.defvjp(_total_loss_forward, _total_loss_backward)
+
+
+@partial(jax.custom_vjp, nondiff_argnums=(0,))
+def _weighted_losses(settings, hidden, targets, weights, trained, fixed):
+    objective, _ = _token_losses(settings, hidden, targets, {**trained, **fixed})
+    return objective * weights
+
+
+def _weighted_losses_forward(settings, *arguments):
+    objective, _, *gradients = _gradients(settings, *arguments)
+    return objective * arguments[2], (arguments, gradients)
+
+
+def _weighted_losses_backward(settings, residuals, upstream):
+    (hidden, targets, weights, *parameters), gradients = residuals
+
+    def again():
+        return _gradients(settings, hidden, targets, weights * upstream, *parameters)[2:]
+
+    def scaled():
+        return _scaled(gradients, jnp.max(upstream))
+
+    d_hidden, d_trained = jax.lax.cond(jnp.max(upstream) == jnp.min(upstream), scaled, again)
+    return d_hidden, None, None, d_trained, None
+
+
+_weighted_losses.defvjp(_weighted_losses_forward, _weighted_losses_backward)
+
+
+def _scaled(gradients, scale):
+    return tuple(jax.tree.map(lambda each: each * scale.astype(each.dtype), gradients))
