@@ -10,7 +10,7 @@ from keras_tying.losses import fused_cross_entropy as portable
 def token_losses(hidden, targets, output):
     """Objective and negative log-likelihood `[N]` of `targets` `[N]` given `hidden` `[N, H]`, without gradient."""
     with torch.no_grad():
-        pieces = [portable.chunk_losses(*chunk, output) for chunk in _chunks((hidden, targets), output)]
+        pieces = [portable.chunk_losses(*chunk, output=output) for chunk in _chunks((hidden, targets), output)]
         return tuple(map(torch.cat, zip(*pieces, strict=True)))
 
 
@@ -38,7 +38,7 @@ def _gradients(hidden, targets, weights, output):
     """Objectives, negative log-likelihoods and gradients of hidden states; gradients of trained parameters."""
     pieces, sums = [], None
     for chunk in _chunks((hidden, targets, weights), output):
-        piece, gradients = portable.chunk_gradients(*chunk, output)
+        piece, gradients = portable.chunk_gradients(*chunk, output=output)
         pieces.append(piece)
         if sums is None:
             sums = gradients
