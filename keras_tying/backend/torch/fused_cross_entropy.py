@@ -1,5 +1,6 @@
 """PyTorch: cross-entropy from hidden states, loss and gradient in one pass over chunks of tokens."""
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 import torch
@@ -10,7 +11,7 @@ from keras_tying.losses import fused_cross_entropy as portable
 def token_losses(hidden, targets, output):
     """Objective and negative log-likelihood `[N]` of `targets` `[N]` given `hidden` `[N, H]`, without gradient."""
     with torch.no_grad():
-        pieces = [portable.chunk_losses(*chunk, output=output) for chunk in _chunks((hidden, targets), output)]
+        pieces = [portable.chunk_losses(*chunk, output) for chunk in _chunks((hidden, targets), output)]
         return tuple(map(torch.cat, zip(*pieces, strict=True)))
 
 
@@ -38,7 +39,7 @@ def _gradients(hidden, targets, weights, output):
     """Objectives, negative log-likelihoods and gradients of hidden states; gradients of trained parameters."""
     pieces, sums = [], None
     for chunk in _chunks((hidden, targets, weights), output):
-        piece, gradients = portable.chunk_gradients(*chunk, output=output)
+        piece, gradients = portable.chunk_gradients(*chunk, output)
         pieces.append(piece)
         if sums is None:
             sums = gradients
@@ -49,8 +50,8 @@ def _gradients(hidden, targets, weights, output):
     return *map(torch.cat, zip(*pieces, strict=True)), sums
 
 
-def _chunks(arrays, output):
-    """Chunks of arrays along their first axis; a single one of no tokens if there are none."""
+def _chunks(arrays, output) -> Iterable[tuple]:
+    """Chunks of arrays along their first axis."""
     length = portable.chunk_length(len(arrays[0]), output)
     return zip(*(each.split(length) for each in arrays), strict=True)
 
