@@ -11,7 +11,7 @@ from keras_tying.losses import fused_cross_entropy as portable
 def token_losses(hidden, targets, output):
     """Objective and negative log-likelihood `[N]` of `targets` `[N]` given `hidden` `[N, H]`, without gradient."""
     with torch.no_grad():
-        pieces = [portable.chunk_losses(*chunk, output) for chunk in _chunks((hidden, targets), output)]
+        pieces = [portable.chunk_losses(states, words, output) for states, words in _chunks((hidden, targets), output)]
         return tuple(map(torch.cat, zip(*pieces, strict=True)))
 
 
@@ -38,8 +38,8 @@ def _losses(hidden, targets, weights, output):
 def _gradients(hidden, targets, weights, output):
     """Objectives, negative log-likelihoods and gradients of hidden states; gradients of trained parameters."""
     pieces, sums = [], None
-    for chunk in _chunks((hidden, targets, weights), output):
-        piece, gradients = portable.chunk_gradients(*chunk, output)
+    for states, words, chunk_weights in _chunks((hidden, targets, weights), output):
+        piece, gradients = portable.chunk_gradients(states, words, chunk_weights, output)
         pieces.append(piece)
         if sums is None:
             sums = gradients
