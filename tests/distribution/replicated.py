@@ -40,7 +40,8 @@ def language_model(tied=True):
 
 
 def translator():
-    pairs = list(data.load_parallel("embedded", "en", "de").pairs("train"))[:120]
+    lines = [line.split() for line in data.load_corpus("embedded").lines("train")]
+    pairs = [(" ".join(words[:2]), " ".join(words[2:length])) for words in lines for length in (3 + len(words) % 3,)]
     subwords = Subwords.learn(data.sentences_of(pairs), 120)
     model = zoo.dl4mt(len(subwords), len(subwords), "three_way", units=8, embedding_size=6)
     model.compile(
