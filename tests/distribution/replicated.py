@@ -40,8 +40,8 @@ def language_model(tied=True):
 
 
 def translator():
-    lines = [line.split() for line in data.load_corpus("embedded").lines("train")]
-    pairs = [(" ".join(words[:2]), " ".join(words[2:length])) for words in lines for length in (3 + len(words) % 3,)]
+    lines = [line.split() for line in list(data.load_corpus("embedded").lines("train"))[:120]]
+    pairs = [(" ".join(words[:3]), " ".join(words[3:6])) for words in lines]  # not all are as long
     subwords = Subwords.learn(data.sentences_of(pairs), 120)
     model = zoo.dl4mt(len(subwords), len(subwords), "three_way", units=8, embedding_size=6)
     model.compile(
