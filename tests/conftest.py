@@ -79,8 +79,12 @@ def run_here(monkeypatch, capsys):
     def run(script, *arguments):
         monkeypatch.chdir(REPOSITORY)
         monkeypatch.setattr(sys, "argv", [script, *map(str, arguments)])
-        with pytest.raises(SystemExit) as end:
-            runpy.run_path(script, run_name="__main__")
+        policy = keras.config.dtype_policy()
+        try:
+            with pytest.raises(SystemExit) as end:
+                runpy.run_path(script, run_name="__main__")
+        finally:
+            keras.config.set_dtype_policy(policy)  # the script may have set another
         return subprocess.CompletedProcess(sys.argv, end.value.code, *capsys.readouterr())
 
     return run

@@ -15,6 +15,8 @@ UNITS = (
     *("mass-kilogram", "mass-gram", "mass-pound", "volume-cup", "temperature-celsius", "speed-kilometer-per-hour"),
     *("duration-hour", "duration-minute", "duration-week", "duration-year", "power-kilowatt", "energy-kilocalorie"),
 )
+LISTED = ("territories", "languages")
+"""Kinds of names of which there are lists."""
 LIST_STYLES: tuple[Literal["standard", "or"], ...] = ("standard", "or")
 SPAN_FORMS: tuple[Literal["long", "short"], ...] = ("long", "short")
 MONEY_FORMS: tuple[Literal["name", "standard"], ...] = ("name", "standard")
@@ -59,12 +61,13 @@ def phrase_pairs(source: str, target: str, seed: int = 0) -> dict[str, list[tupl
 def _phrases(rng: random.Random) -> Iterator[Phrase]:
     """Endless random phrases."""
     names = _names()
+    of_kind = {kind: [name for name in names if name[0] == kind] for kind in LISTED}
     kinds = (_date, _date, _time, _duration, _money, _unit, _unit)
     for name in names:
         yield _name(*name)
     while True:
         yield rng.choice(kinds)(rng)
-        yield _list(rng, names)
+        yield _list(rng, of_kind)
 
 
 def _names() -> list[tuple[str, str]]:
@@ -78,9 +81,9 @@ def _name(kind: str, code: str) -> Phrase:
     return lambda locale: str(getattr(locale, kind).get(code) or getattr(Locale.parse("en"), kind)[code])
 
 
-def _list(rng: random.Random, names: list[tuple[str, str]]) -> Phrase:
-    kind = rng.choice(("territories", "languages"))
-    chosen = [_name(*name) for name in rng.sample([name for name in names if name[0] == kind], rng.choice((2, 2, 3)))]
+def _list(rng: random.Random, of_kind: dict[str, list[tuple[str, str]]]) -> Phrase:
+    names = of_kind[rng.choice(LISTED)]
+    chosen = [_name(*name) for name in rng.sample(names, rng.choice((2, 2, 3)))]
     style = rng.choice(LIST_STYLES)
     return lambda locale: lists.format_list([name(locale) for name in chosen], style, locale)
 

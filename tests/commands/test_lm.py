@@ -19,7 +19,11 @@ RECIPE = """
 title = "test"
 [model]
 name = "ptb_small"
-arguments = { tied = true, units = 16, dropout = { words = 0.1, inputs = 0.2, hidden = 0.2, outputs = 0.2 } }
+[model.arguments]
+tied = true
+units = 16
+num_layers = 1
+dropout = { words = 0.1, inputs = 0.2, hidden = 0.2, outputs = 0.2 }
 [data]
 vocabulary_size = 200
 [optimisation]
@@ -102,12 +106,13 @@ def test_interrupted_and_killed_run_on_prepared_text_ends_bit_for_bit_like_an_un
     assert [e["perplexity"] for e in results[0]["history"]] == [e["perplexity"] for e in results[1]["history"]]
 
 
-def test_a_run_leaves_everything_in_its_folder(tmp_path, recipe, text_files, run_python, run_here):
+def test_a_run_leaves_everything_in_its_folder(tmp_path, recipe, text_files, run_here):
     run = tmp_path / "run"
     precision = "mixed_bfloat16"
     options = ["--run", run, "--epochs", "1", "--precision", precision]
-    printed = run_python("train/lm.py", "--recipe", recipe, *text_files, *options).stdout
-    assert printed.startswith("Own text, with the settings of test\n")
+    finished = run_here("train/lm.py", "--recipe", recipe, *text_files, *options)
+    assert finished.returncode == 0, finished.stderr
+    assert finished.stdout.startswith("Own text, with the settings of test\n")
     settings = tomllib.loads((run / "config.toml").read_text())["recipe"]
     assert (settings["title"], settings["data"]["tokenization"]) == ("Own text, with the settings of test", "words")
     assert keras.saving.load_model(run / "model.keras").dtype_policy.name == precision

@@ -4,9 +4,9 @@ Commands run in this process, where TensorFlow is loaded already. `options` are 
 """
 
 import contextlib
+import functools
 import io
 import json
-import os
 import resource
 import runpy
 import shutil
@@ -19,12 +19,14 @@ from pathlib import Path
 
 import keras
 import numpy as np
+import pytest
 import tomlkit
 from matplotlib.axes import Axes
 
 from keras_tying import data, export
 from keras_tying.files import write_atomically  # noqa: F401
 from keras_tying.training.checkpoints import Checkpoint, CheckpointStore
+from keras_tying.training.task import Task
 from keras_tying.zoo import recipes
 from studies.__main__ import all_pages
 
@@ -94,23 +96,25 @@ class Run:
 
 
 def command(script: str, *arguments, stdin: str = "", saved_model: bool = False) -> Finished:
-    """Runs a script of the repository in this process, without its SavedModel, which takes seconds."""
-    before = sys.argv, sys.stdin, os.getcwd(), dict(vars(export))
+    """Runs a script of the repository in this process, without what takes seconds and is tested elsewhere.
+
+    That is its SavedModel, if it is not asked for, and the samples and plots in TensorBoard.
+    """
     out, err = io.StringIO(), io.StringIO()
-    sys.argv, sys.stdin = [script, *map(str, arguments)], io.TextIOWrapper(io.BytesIO(stdin.encode()))
-    os.chdir(REPOSITORY)
-    if not saved_model:
-        for name in [name for name in vars(export) if name.startswith("export_")]:
-            setattr(export, name, lambda *_: None)
-    try:
-        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+    with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        patch.setattr(sys, "argv", [script, *map(str, arguments)])
+        patch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin.encode())))
+        patch.chdir(REPOSITORY)
+        for task in Task.__subclasses__():
+            patch.setattr(task, "sample", Task.sample)
+            patch.setattr(task, "plot", Task.plot)
+        if not saved_model:
+            for name in [name for name in vars(export) if name.startswith("export_")]:
+                patch.setattr(export, name, lambda *_: None)
+        try:
             runpy.run_path(script, run_name="__main__")
-    except SystemExit as end:
-        return Finished(end.code or 0, out.getvalue(), err.getvalue())
-    finally:
-        sys.argv, sys.stdin = before[:2]
-        os.chdir(before[2])
-        vars(export).update(before[3])
+        except SystemExit as end:
+            return Finished(end.code or 0, out.getvalue(), err.getvalue())
     raise AssertionError(f"{script} did not end with an exit code")
 
 
@@ -174,9 +178,15 @@ def text_options(train: Path, valid: Path, test: Path) -> list[str]:
     return [str(word) for word in ("--train-file", train, "--valid-file", valid, "--test-file", test)]
 
 
+@functools.cache
+def phrases(split: str) -> list[tuple[str, str]]:
+    """English phrases with their German translations."""
+    return list(data.load_parallel("embedded", "en", "de").pairs(split))
+
+
 def phrase_files(folder: Path, split: str = "train", count: int = 200, skipped: int = 0) -> tuple[Path, Path]:
-    """Files of so many English phrases and their German translations."""
-    pairs = list(data.load_parallel("embedded", "en", "de").pairs(split))[skipped : skipped + count]
+    """Files of so many phrases and their translations."""
+    pairs = phrases(split)[skipped : skipped + count]
     files = tuple(folder / f"{split}-{skipped}-{count}.{language}" for language in ("en", "de"))
     for file, side in zip(files, zip(*pairs, strict=True), strict=True):
         file.write_text("".join(f"{line}\n" for line in side), encoding="utf-8")

@@ -6,7 +6,7 @@ from studies import subspace
 from studies.augmented_loss import draw_distances
 from studies.subspace import SubspaceSettings, draw_piece, measure_distance, sweep
 
-TINY = SubspaceSettings(words=600, units=8, batch_size=5, steps=10, epochs=60)
+TINY = SubspaceSettings(words=600, units=8, batch_size=5, steps=10, epochs=30)
 PNG = b"\x89PNG"
 
 

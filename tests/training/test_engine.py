@@ -35,7 +35,8 @@ def unigram_perplexity(train, test, size):
 
 def train(tmp_path, train_ids, vocabulary, **changes):
     recipe = LanguageModelRecipe(
-        model=Model(name="ptb_small"), optimisation=WindowOptimisation(**{**OPTIMISATION, **changes})
+        model=Model(name="ptb_small", arguments={"num_layers": 1}),
+        optimisation=WindowOptimisation(**{**OPTIMISATION, **changes}),
     )
     task = LanguageModelTask(RunSettings(recipe_name="test", seed=1, command="", recipe=recipe))
     task.vocabularies = {"vocabulary.txt": vocabulary}
