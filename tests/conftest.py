@@ -12,6 +12,7 @@ import keras
 import numpy as np
 import pytest
 
+from keras_tying.backend.tensorflow import scan
 from keras_tying.data import Vocabulary, load_corpus
 
 REPOSITORY = Path(__file__).parents[1]
@@ -25,6 +26,12 @@ def garbage():
     """
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture(autouse=True, scope="session")
+def looped():
+    """Longer sequences are looped, which is traced sooner. That both ways are equal is tested in tests/backend."""
+    scan.UNROLLED_STEPS = 8
 
 
 @pytest.fixture(autouse=True)

@@ -22,7 +22,6 @@ name = "ptb_small"
 [model.arguments]
 tied = true
 units = 16
-num_layers = 1
 dropout = { words = 0.1, inputs = 0.2, hidden = 0.2, outputs = 0.2 }
 [data]
 vocabulary_size = 200
