@@ -108,10 +108,12 @@ VARIANTS = {name: (name, {}) for name in BUILDERS} | {
 """Builders with their defaults, and with other arguments that decide what is tied."""
 
 NOT_BUILT = {
+    "BackboneModel": "takes any model; tests/models/test_backbone_model.py",
     "Example": "a batch, not a model",
     "Losses": "the output of a model",
-    "NextWordModel": "the base class of three models",
+    "NextWordModel": "the base class of four models",
     "PairLosses": "the output of a model",
+    "without_logits": "a function; tests/models/test_backbone_model.py",
 }
 """Names in `kt.models.__all__` without a case, with the reason."""
 

@@ -143,6 +143,20 @@ class ResumableSeedGenerator(keras.random.SeedGenerator):
         return {**super().get_config(), "seed": self.__dict__["_initial_seed"]}
 
 
+def layers_within(model):
+    """The layers of a model, with those of nested models and of lists. See `leaf_layers`."""
+    return [layer for layer in model._flatten_layers() if layer is not model]
+
+
+def layer_of_output(tensor):
+    """The layer that a symbolic tensor is an output of, and the symbolic tensor that it was called on.
+
+    `KerasTensor._keras_history`, `Operation._inbound_nodes` and `Node.input_tensors`, as for `layers_before`.
+    """
+    history = tensor._keras_history
+    return history.operation, history.operation._inbound_nodes[history.node_index].input_tensors[0]
+
+
 def leaf_layers(model):
     """The layers of a model that contain no layers, always in the same order: those that `Model.quantize` visits.
 

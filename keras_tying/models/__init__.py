@@ -1,5 +1,6 @@
 """Models: subclasses of `keras.Model` composed of layers."""
 
+from keras_tying.models.backbone_model import BackboneModel, without_logits
 from keras_tying.models.joint_language_model import JointLanguageModel
 from keras_tying.models.language_model import LanguageModel
 from keras_tying.models.next_word_model import Example, Losses, NextWordModel
@@ -7,6 +8,7 @@ from keras_tying.models.skip_gram import PairLosses, SkipGram
 from keras_tying.models.translator import Translator
 
 __all__ = [
+    "BackboneModel",
     "Example",
     "JointLanguageModel",
     "LanguageModel",
@@ -15,4 +17,5 @@ __all__ = [
     "PairLosses",
     "SkipGram",
     "Translator",
+    "without_logits",
 ]

@@ -12,6 +12,7 @@ from keras_tying.layers.lookup import embedding_matrix
 from keras_tying.losses import OutputProjection, SequenceCrossEntropy
 from keras_tying.metrics import Perplexity
 from keras_tying.models.composed_model import ComposedModel
+from keras_tying.models.heads import head_parameters, head_scores
 
 
 class Example(NamedTuple):
@@ -131,17 +132,12 @@ class NextWordModel(ComposedModel):
     @property
     def output_projection(self):
         """The parameters of the output embedding, as an argument of losses."""
-        output = self.output_embedding
-        return OutputProjection(
-            output.output_embeddings,
-            output.bias,
-            output.logit_soft_cap,
-            input_embeddings=embedding_matrix(self.embedding),
-        )
+        input_embeddings = None if self.embedding is None else embedding_matrix(self.embedding)
+        return OutputProjection(**head_parameters(self.output_embedding), input_embeddings=input_embeddings)
 
     def scores(self, hidden):
         """Logits `[..., V]` of hidden states `[..., H]`."""
-        return self.output_embedding(hidden, reverse=True)
+        return head_scores(self.output_embedding, hidden)
 
     def outputs_of(self, hidden, targets=None, sample_weight=None, training=None):
         """Logits of hidden states; with targets `Losses`.
