@@ -39,23 +39,28 @@ class Finished:
     printed: str
 
 
+def texts(folder: Path) -> list:
+    """Options that name the texts of language models."""
+    return harness.text_options(*(folder / f"{split}.txt" for split in ("train", "valid", "test")))
+
+
 def options(folder: Path) -> dict[str, list]:
     """Tiny settings and texts of each command."""
-    texts, pairs = [], []
+    pairs = []
     for split, lines, count in (("train", 120, 40), ("valid", 20, 1), ("test", 20, 1)):
-        texts.append(harness.text_file(folder / f"{split}.txt", 10 * lines, split=split))
+        text = harness.text_file(folder / f"{split}.txt", 10 * lines, split=split)
         sides = folder / f"{split}.a", folder / f"{split}.b"
-        words = [line.split()[:2] for line in texts[-1].read_text().splitlines()[:count]]
+        words = [line.split()[:2] for line in text.read_text().splitlines()[:count]]
         for side, case in zip(sides, (str.lower, str.upper), strict=True):
             side.write_text("".join(f"{case(' '.join(line))}\n" for line in words))
         pairs.append(sides)
     return {
         "lm": [
-            *harness.text_options(*texts),
+            *texts(folder),
             *("--set", "model.units=6", "model.num_layers=1", "data.vocabulary_size=40"),
             *("optimisation.batch_size=4", "optimisation.sequence_length=7"),
         ],
-        "word2vec": ["--train-file", texts[0], "--set", "model.units=6", "data.minimum_count=2"],
+        "word2vec": ["--train-file", folder / "train.txt", "--set", "model.units=6", "data.minimum_count=2"],
         "nnjm": [
             *harness.linked_options(*map(harness.linked, pairs)),
             *("--recipe", "nnjm_global", "--set", "model.window=3", "model.embedding_size=6"),
@@ -85,6 +90,13 @@ def finished(request, tmp_path_factory) -> Finished:
         if task in RESUMED:
             stopped = folder / "stopped" / task
             commands += [[SECOND_VISIT, task, "--run", stopped, "--epochs", "2", *given], [task, "--resume", stopped]]
+    continued = ["lm", "--from", folder / "lm", "--epochs", "2", *texts(folder)]
+    stopped = folder / "stopped" / "continued"
+    commands += [
+        [*continued, "--run", folder / "continued"],
+        [SECOND_VISIT, *continued, "--run", stopped],
+        ["lm", "--resume", stopped],
+    ]
     commands.append(["nmt", "--translate", folder / "nmt", "--attention", folder / "attention.png", *greedy["nmt"]])
     commands.append(["lm", "--export", folder / "lm"])
     commands.append(["lm", "--strategy", "mirrored", "--run", folder / "mirrored"])
@@ -108,7 +120,8 @@ def finished(request, tmp_path_factory) -> Finished:
 
 def test_every_task_trains_and_evaluates_and_some_are_resumed_without_tensorflow(finished):
     expected = [[0, 0, 75, 0] if task in RESUMED else [0, 0] for task in TASKS]
-    assert finished.codes == [*chain(*expected), 0, 2, 2], finished.printed
+    continued = [0, 75, 0]
+    assert finished.codes == [*chain(*expected), *continued, 0, 2, 2], finished.printed
 
 
 def test_other_backends_have_one_replica(finished):
@@ -116,7 +129,7 @@ def test_other_backends_have_one_replica(finished):
     assert not (finished.folder / "mirrored").exists()
 
 
-@pytest.mark.parametrize("task", RESUMED)
+@pytest.mark.parametrize("task", [*RESUMED, "continued"])
 def test_a_resumed_run_ends_with_the_same_weights(finished, task):
     expected, received = (harness.Run(finished.folder / path / task) for path in ("", "stopped"))
     assert len(received.history) == 2

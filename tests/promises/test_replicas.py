@@ -7,7 +7,10 @@ import pytest
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
-    """Runs of two epochs: with one replica, with one and then two, with two and then one; and outputs of replicas."""
+    """Runs of two epochs: with one replica, with one and then two, with two and then one; and outputs of replicas.
+
+    Two more runs of one epoch start from the weights of the first, with one replica and with two.
+    """
     folder = tmp_path_factory.mktemp("replicas")
     train = harness.text_file(folder / "train.txt", 200)
     files = harness.text_options(train, train, train)
@@ -19,15 +22,28 @@ def trained(tmp_path_factory):
     harness.change_config(runs["more"], "recipe", "optimisation", "epochs", value=2)
     (folder / "fewer.toml").write_text(recipes[1])
     runs["fewer"] = harness.Run(folder / "fewer")
+    further = ["--from", runs["one"].folder, *files, "--epochs", 1, "--run"]
+    for replicas in ("by one", "by two"):
+        runs[replicas] = harness.Run(folder / replicas)
+    harness.succeed("train/lm.py", *further, runs["by one"].folder)
     outputs = harness.with_two_replicas(
         folder,
         ["--resume", runs["more"].folder],
         ["--recipe", folder / "fewer.toml", *files, "--run", runs["fewer"].folder],
+        [*further, runs["by two"].folder],
     )
-    assert [runs[name].results["replicas"] for name in ("more", "fewer")] == [2, 2]
+    assert [runs[name].results["replicas"] for name in ("more", "fewer", "by two")] == [2, 2, 2]
     harness.change_config(runs["fewer"], "recipe", "optimisation", "epochs", value=2)
     harness.resume("train/lm.py", runs["fewer"])
     return runs, outputs
+
+
+def test_a_run_starts_from_the_same_trained_model_with_any_number_of_replicas(trained):
+    runs, _ = trained
+    start, one, two = (runs[name].weights for name in ("one", "by one", "by two"))
+    for before, expected, received in zip(start, one, two, strict=True):
+        assert not (before == expected).all()
+        np.testing.assert_allclose(received, expected, atol=2e-6)
 
 
 @pytest.mark.parametrize("name", ["more", "fewer"])
