@@ -1,11 +1,21 @@
-"""The page of the trained models: how to load each, its figures, a sample, its text and its limits."""
+"""The trained models: their page, and the work of `train/trained_models.py`."""
 
+import argparse
+import time
 from pathlib import Path
+from typing import Any
 
+from keras_tying.backend import NAME as BACKEND
+from keras_tying.data import load_corpus, load_parallel
+from keras_tying.inference import TrainedLanguageModel
+from keras_tying.metrics import translation_scores
+from keras_tying.pretrained import load
 from keras_tying.tables import Table, load_table
-from keras_tying.zoo.presets import MANIFEST, Preset, read_preset
-from keras_tying.zoo.recipes import load_recipe
+from keras_tying.training import Run, environment
+from keras_tying.zoo.presets import MANIFEST, Preset, find_preset, read_preset
+from keras_tying.zoo.recipes import ParallelData, TextData, load_recipe, recipe_folder
 from studies.pages import Section, code, origin, page, section, table
+from studies.results import read_results, write_results
 
 USE = {
     "language_model": 'kt.load("{name}").generate("the value of", length=20)',
@@ -14,6 +24,9 @@ USE = {
     "skip_gram": 'kt.load("{name}").similar_words("music", k=5)',
 }
 """The second of the two lines that load and use a model."""
+
+
+BACKENDS = {"tensorflow": "TensorFlow", "jax": "JAX", "torch": "PyTorch"}
 
 
 class About(Table):
@@ -54,6 +67,7 @@ def _section(name: str, about: About, place: Path, folder: Path) -> list[str]:
         Section(title=name, text=recipe.description),
         code(f"import keras_tying as kt\n\n{use}", "python"),
         *figures(preset),
+        *on_backends(name, folder),
         f"{preset.training['parameters']:,} parameters, {size:.1f} MB. Trained with seed {preset.training['seed']} for "
         f"{preset.training['epochs']} epochs, {preset.training['wall_time_seconds'] / 60:.0f} minutes, in "
         f"{preset.training['precision']} on {origin(preset.training)}.",
@@ -72,3 +86,48 @@ def figures(preset: Preset) -> list[str]:
         if isinstance(value, float)
     ]
     return [table(["", "run", "published weights"], "|---|--:|--:|", rows)] if rows else []
+
+
+def on_backends(name: str, folder: Path) -> list[str]:
+    """The sentence that says what a model gave on each backend by `kt.load`; none if it was not measured there."""
+    results = {
+        label: read_results(folder / "results" / f"trained_models_{each}.json") for each, label in BACKENDS.items()
+    }
+    found = {label: result["models"][name] for label, result in results.items() if result and name in result["models"]}
+    if not found:
+        return []
+    metric = next(key for each in found.values() for key in each if key.startswith("test_"))
+    values = ", ".join(f"{each[metric]:.2f} on {label}" for label, each in found.items())
+    return [f"By `kt.load(...)`, {metric.replace('_', ' ')}: {values}."]
+
+
+def measure(arguments: argparse.Namespace, command: str) -> int:
+    """Measures models, prints the metrics and, if asked for, adds them to those recorded on this backend."""
+    path = recipe_folder() / "results" / f"trained_models_{BACKEND}.json"
+    recorded = read_results(path) or {"models": {}}
+    for name in arguments.names:
+        found = measure_model(name, arguments.data_dir)
+        print(name, *(f"{metric} {value:.2f}" for metric, value in found.items()), sep="  ")
+        recorded["models"][name] = {**found, **environment(), "command": command}
+        if arguments.record:
+            write_results(path, {"models": dict(sorted(recorded["models"].items()))})
+    return 0
+
+
+def measure_model(name: str, data_dir: Path | None) -> dict[str, Any]:
+    """Perplexity or BLEU of a trained model on the test text of its corpus, and the seconds that this took.
+
+    Raises:
+        ValueError: If it is neither a language model nor a translator.
+    """
+    data, model = Run(find_preset(name)).settings().recipe.data, load(name)
+    began = time.perf_counter()
+    if isinstance(data, ParallelData):
+        corpus = load_parallel(data.corpus, data.source_language, data.target_language, data_dir)
+        sources, references = zip(*corpus.pairs("test"), strict=True)
+        found = {"test_bleu": translation_scores(model.translate(sources), references)["bleu"]}
+    elif isinstance(data, TextData) and isinstance(model, TrainedLanguageModel):
+        found = {"test_perplexity": model.perplexity(load_corpus(data.corpus, data_dir).lines("test"))}
+    else:
+        raise ValueError(f"Expected a language model or a translator. Received: {name}")
+    return {**found, "seconds": time.perf_counter() - began}

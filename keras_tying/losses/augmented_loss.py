@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import keras
 
+from keras_tying.checks import check_number
 from keras_tying.losses.cross_entropy import SequenceCrossEntropy
 from keras_tying.losses.fused_cross_entropy import SoftTarget
 
@@ -68,11 +69,9 @@ class AugmentedLoss(SequenceCrossEntropy):
         ignore_id=None,
     ):
         super().__init__(reduction=reduction, name=name, dtype=dtype, ignore_id=ignore_id)
-        if tau <= 0:
-            raise ValueError(f"`tau` must be positive. Received: tau={tau}")
-        for argument, weight in {"gamma": gamma, "cross_entropy_weight": cross_entropy_weight}.items():
-            if weight < 0:
-                raise ValueError(f"`{argument}` must be at least 0. Received: {argument}={weight}")
+        check_number("tau", tau, above=0)
+        check_number("gamma", gamma, least=0)
+        check_number("cross_entropy_weight", cross_entropy_weight, least=0)
         self.gamma = gamma
         self.tau = tau
         self.cross_entropy_weight = cross_entropy_weight
@@ -109,7 +108,7 @@ class AugmentedLoss(SequenceCrossEntropy):
         if (words, width) != (output.embeddings.shape[0], hidden.shape[-1]):
             raise ValueError(
                 "`AugmentedLoss` needs input and output embeddings of the same vocabulary and width. Received: "
-                f"input embeddings {None if words is None else (words, width)}, "
+                f"input embeddings {'that the model does not name' if words is None else (words, width)}, "
                 f"output embeddings {(output.embeddings.shape[0], hidden.shape[-1])}"
             )
         soft_target = SoftTarget(self.tau, self.gamma * self.tau, self.cross_entropy_weight, self.target_gradient)

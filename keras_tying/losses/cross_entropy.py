@@ -8,6 +8,7 @@ from keras import ops
 
 from keras_tying.backend.keras_internals import mask_of
 from keras_tying.backend.replicas import rows_of_batch, sum_over_replicas
+from keras_tying.checks import check_number, check_rate
 from keras_tying.ids import check_ids
 from keras_tying.losses.fused_cross_entropy import losses_from_logits, token_losses, total_loss
 
@@ -80,10 +81,8 @@ class SequenceCrossEntropy(keras.losses.Loss):
         super().__init__(name=name, dtype=dtype)
         if reduction not in REDUCTIONS:
             raise ValueError(f"`reduction` must be one of {REDUCTIONS}. Received: reduction={reduction!r}")
-        if not 0 <= label_smoothing < 1:
-            raise ValueError(f"`label_smoothing` must be in [0, 1). Received: label_smoothing={label_smoothing}")
-        if not temperature > 0:
-            raise ValueError(f"`temperature` must be positive. Received: temperature={temperature}")
+        check_rate("label_smoothing", label_smoothing)
+        check_number("temperature", temperature, above=0)
         self.reduction = reduction
         self.label_smoothing = label_smoothing
         self.temperature = temperature
@@ -151,7 +150,7 @@ class SequenceCrossEntropy(keras.losses.Loss):
         if mask is not None:
             targets = ops.where(mask, targets, 0)
         flat = (
-            ops.reshape(hidden, (-1, hidden.shape[-1])),
+            ops.cast(ops.reshape(hidden, (-1, hidden.shape[-1])), output.dtype or hidden.dtype),
             ops.reshape(targets, (-1,)),
             ops.reshape(self.token_weights(y_true, sample_weight, mask), (-1,)),
         )

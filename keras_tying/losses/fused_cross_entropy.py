@@ -19,13 +19,14 @@ Reference:
 from dataclasses import dataclass, replace
 from typing import Any
 
+import keras
 from keras import ops
 
 from keras_tying.backend import dispatch
 from keras_tying.checks import check_number, check_rate
 
 LOGITS_PER_CHUNK = 2**25
-"""Number of logits (tokens times words) of a chunk: 128 MiB in float32."""
+"""Number of logits (tokens times words) of a chunk: 128 MiB in float32. For wide embeddings see `longest_chunk`."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +62,7 @@ class OutputProjection:
         label_smoothing: Share of the target distribution that is uniform over all words.
         input_embeddings: Input embeddings `[V, H]`, for the soft target.
         soft_target: Optional `SoftTarget`.
+        dtype: Type in which hidden states and embeddings are multiplied. `None` is that of the hidden states.
 
     Example:
 
@@ -78,6 +80,7 @@ class OutputProjection:
     label_smoothing: float = 0.0
     input_embeddings: Any = None
     soft_target: SoftTarget | None = None
+    dtype: str | None = None
 
     @property
     def settings(self):
@@ -110,6 +113,7 @@ def linear_cross_entropy(
     soft_cap=None,
     temperature=1.0,
     label_smoothing=0.0,
+    ignore_id=None,
 ):
     """Cross-entropy of target words, from hidden states and output embeddings, without keeping logits.
 
@@ -122,8 +126,8 @@ def linear_cross_entropy(
 
     Args:
         hidden: Hidden states `[..., H]`.
-        targets: Word ids `[...]`. The loss of an id outside `[0, V)` is NaN; TensorFlow on a processor stops with an
-            error.
+        targets: Word ids `[...]`. The loss of an id outside `[0, V)` is NaN, and so are the gradients; TensorFlow on
+            a processor stops with an error.
         embeddings: Output embeddings `[V, H]`: the matrix of a `TiedEmbedding`, or the transposed kernel of a `Dense`
             layer.
         bias: Optional bias `[V]`.
@@ -131,12 +135,13 @@ def linear_cross_entropy(
         soft_cap: Optional positive float `c`: logits `z` become `c * tanh(z / c)`.
         temperature: Positive float by which the logits are divided, after the cap. Defaults to 1.
         label_smoothing: Float in [0, 1), the share of the target that is uniform over all words. Defaults to 0.
+        ignore_id: Optional integer. The loss of targets equal to it is 0, without gradient.
 
     Returns:
         The loss of each token times its weight, float32 `[...]`.
 
     Raises:
-        ValueError: If a number is outside its range or the shapes do not fit.
+        ValueError: If a number is outside its range, targets are no integers, or the shapes do not fit.
 
     Example:
 
@@ -152,28 +157,56 @@ def linear_cross_entropy(
         check_number("soft_cap", soft_cap, above=0)
     check_number("temperature", temperature, above=0)
     check_rate("label_smoothing", label_smoothing)
-    hidden, targets = ops.convert_to_tensor(hidden), ops.cast(ops.convert_to_tensor(targets), "int32")
-    output = OutputProjection(embeddings, bias, soft_cap, temperature, label_smoothing)
-    words, width = output.embeddings.shape
-    expected = {
-        "targets": (targets, hidden.shape[:-1]),
-        "hidden": (hidden, (*hidden.shape[:-1], width)),
-        "bias": (bias, (words,)),
-        "sample_weight": (sample_weight, hidden.shape[:-1]),
+    given = {
+        "hidden": hidden,
+        "targets": targets,
+        "embeddings": embeddings,
+        "bias": bias,
+        "sample_weight": sample_weight,
     }
-    for name, (array, shape) in expected.items():
-        if array is not None and not _may_equal(array.shape, shape):
+    arrays = {name: _tensor(name, array) for name, array in given.items() if array is not None}
+    _check_arrays(arrays)
+    hidden, targets = arrays["hidden"], ops.cast(arrays["targets"], "int32")
+    output = OutputProjection(arrays["embeddings"], arrays.get("bias"), soft_cap, temperature, label_smoothing)
+    weights = ops.ones(ops.shape(targets), "float32")
+    if sample_weight is not None:
+        weights = ops.stop_gradient(ops.cast(arrays["sample_weight"], "float32"))
+    if ignore_id is not None:
+        ignored = ops.equal(targets, ignore_id)
+        targets, weights = ops.where(ignored, 0, targets), ops.where(ignored, 0.0, weights)
+    flat = ops.reshape(hidden, (-1, hidden.shape[-1])), ops.reshape(targets, (-1,)), ops.reshape(weights, (-1,))
+    return ops.reshape(weighted_losses(*flat, output), ops.shape(targets))
+
+
+def _tensor(name, array):
+    if isinstance(array, keras.KerasTensor):
+        raise ValueError(f"Call this function in the `call` of a layer. Received: `{name}`, a symbolic tensor")
+    return ops.convert_to_tensor(array)
+
+
+def _check_arrays(arrays):
+    """Raises ValueError if the types or shapes of the arguments of `linear_cross_entropy` do not fit."""
+    hidden, embeddings, dtypes = (
+        arrays["hidden"],
+        arrays["embeddings"],
+        {name: keras.backend.standardize_dtype(array.dtype) for name, array in arrays.items()},
+    )
+    if "int" not in dtypes["targets"]:
+        raise ValueError(f"`targets` must be word ids, which are integers. Received: dtype {dtypes['targets']}")
+    if "float" not in dtypes["hidden"]:
+        raise ValueError(f"`hidden` must be floats. Received: dtype {dtypes['hidden']}")
+    if len(embeddings.shape) != 2 or not _may_equal(embeddings.shape[1:], hidden.shape[-1:]):
+        raise ValueError(
+            "`embeddings` must have the shape [V, H]; transpose the kernel of a Dense layer. Received: shape "
+            f"{tuple(embeddings.shape)}, for hidden states of shape {tuple(hidden.shape)}"
+        )
+    tokens = hidden.shape[:-1]
+    for name, shape in {"targets": tokens, "sample_weight": tokens, "bias": embeddings.shape[:1]}.items():
+        if name in arrays and not _may_equal(arrays[name].shape, shape):
             raise ValueError(
                 f"`{name}` must have the shape {tuple(shape)}, for hidden states of shape {tuple(hidden.shape)} and "
-                f"embeddings of shape {(words, width)}. Received: shape {tuple(array.shape)}"
+                f"embeddings of shape {tuple(embeddings.shape)}. Received: shape {tuple(arrays[name].shape)}"
             )
-    flat_targets = ops.reshape(targets, (-1,))
-    if sample_weight is None:
-        weights = ops.ones(ops.shape(flat_targets), "float32")
-    else:
-        weights = ops.stop_gradient(ops.reshape(ops.cast(sample_weight, "float32"), (-1,)))
-    losses = weighted_losses(ops.reshape(hidden, (-1, width)), flat_targets, weights, output)
-    return ops.reshape(losses, ops.shape(targets))
 
 
 def _may_equal(shape, expected):
@@ -237,14 +270,19 @@ def losses_from_logits(logits, targets, label_smoothing=0.0):
 
 
 def _losses(logits, normaliser, targets, label_smoothing):
-    valid = ops.logical_and(targets >= 0, targets < logits.shape[-1])
-    places = ops.expand_dims(ops.where(valid, targets, 0), -1)
-    nll = normaliser - ops.take_along_axis(logits, places, axis=-1)[..., 0]
+    words, valid = _words_of(targets, logits)
+    nll = normaliser - ops.take_along_axis(logits, ops.expand_dims(words, -1), axis=-1)[..., 0]
     nll = ops.where(valid, nll, float("nan"))
     if not label_smoothing:
         return nll, nll
     uniform = normaliser - ops.mean(logits, axis=-1)
     return (1 - label_smoothing) * nll + label_smoothing * uniform, nll
+
+
+def _words_of(targets, logits):
+    """Targets with word 0 in place of ids outside `[0, V)`, and whether each was inside."""
+    valid = ops.logical_and(targets >= 0, targets < logits.shape[-1])
+    return ops.where(valid, targets, 0), valid
 
 
 def _logits(hidden, output):
@@ -281,8 +319,8 @@ def _divergence(logits, targets, output):
     soft = output.soft_target
     if soft is None:
         return None
-    embeddings = ops.cast(output.input_embeddings, logits.dtype)
-    similarity = ops.matmul(ops.take(embeddings, targets, axis=0), ops.transpose(embeddings)) / soft.temperature
+    embeddings, (words, _) = ops.cast(output.input_embeddings, logits.dtype), _words_of(targets, logits)
+    similarity = ops.matmul(ops.take(embeddings, words, axis=0), ops.transpose(embeddings)) / soft.temperature
     if not soft.target_gradient:
         similarity = ops.stop_gradient(similarity)
     target = ops.log_softmax(similarity, axis=-1)
@@ -317,17 +355,22 @@ def chunk_gradients(hidden, targets, weights, output):
     d_logits = ops.cast(_logit_gradient(logits, normaliser, nll, targets, divergence, output), hidden.dtype)
     # The weights are multiplied with the narrow factors of the products, not with the logits.
     by_token = ops.cast(weights, hidden.dtype)[:, None]
-    gradients = {"embeddings": _float32_product(ops.transpose(d_logits), hidden * by_token)}
+    gradients = {"embeddings": ops.cast(ops.matmul(ops.transpose(d_logits), hidden * by_token), "float32")}
     if output.bias is not None:
-        gradients["bias"] = _float32_product(ops.transpose(d_logits), by_token)[:, 0]
+        gradients["bias"] = ops.cast(ops.matmul(ops.transpose(d_logits), by_token), "float32")[:, 0]
     if output.soft_target is not None and output.soft_target.target_gradient:
         gradients["input_embeddings"] = _soft_target_gradient(divergence, targets, weights, output)
     d_hidden = ops.matmul(d_logits, ops.cast(output.embeddings, hidden.dtype)) * by_token
     return (with_soft_target(objective, divergence, output), nll, d_hidden), gradients
 
 
-def _float32_product(a, b):
-    return ops.cast(ops.matmul(a, b), "float32")
+def weight_shares(weights):
+    """Weights `[N]` divided by the largest one, which then multiplies the gradients, and that one, float32.
+
+    The weights of a mean over many tokens are too small for float16.
+    """
+    largest = ops.max(ops.abs(weights), initial=0)
+    return ops.divide_no_nan(weights, largest), largest
 
 
 def _logit_gradient(logits, normaliser, nll, targets, divergence, output):
@@ -339,7 +382,8 @@ def _logit_gradient(logits, normaliser, nll, targets, divergence, output):
     if output.label_smoothing:
         gradient = gradient - output.label_smoothing / logits.shape[-1]
         at_target = at_target - output.label_smoothing / logits.shape[-1]
-    places = ops.stack([ops.arange(ops.shape(targets)[0], dtype=targets.dtype), targets], axis=-1)
+    words, _ = _words_of(targets, logits)
+    places = ops.stack([ops.arange(ops.shape(words)[0], dtype=words.dtype), words], axis=-1)
     gradient = ops.scatter_update(gradient, places, at_target)
     if soft is not None:
         excess = ops.exp(divergence.log_prediction) - ops.exp(divergence.log_target)
@@ -357,8 +401,9 @@ def _soft_target_gradient(divergence, targets, weights, output):
     target = ops.exp(divergence.log_target)
     excess = divergence.log_target - divergence.log_prediction - divergence.values[:, None]
     d_similarity = target * excess * (weights * (soft.weight / soft.temperature))[:, None]
-    of_words = ops.matmul(ops.transpose(d_similarity), ops.take(embeddings, targets, axis=0))
-    return of_words + ops.segment_sum(ops.matmul(d_similarity, embeddings), targets, embeddings.shape[0])
+    words, _ = _words_of(targets, divergence.log_target)
+    of_words = ops.matmul(ops.transpose(d_similarity), ops.take(embeddings, words, axis=0))
+    return of_words + ops.segment_sum(ops.matmul(d_similarity, embeddings), words, embeddings.shape[0])
 
 
 def longest_chunk(output):

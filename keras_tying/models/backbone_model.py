@@ -3,7 +3,9 @@
 import keras
 
 from keras_tying.backend.keras_internals import layer_of_output, layers_within
-from keras_tying.models.heads import head_of
+from keras_tying.losses import SequenceCrossEntropy
+from keras_tying.models.composed_model import policy_of
+from keras_tying.models.heads import KINDS, head_of, head_width
 from keras_tying.models.next_word_model import Example, NextWordModel, arguments_of
 
 
@@ -11,17 +13,19 @@ from keras_tying.models.next_word_model import Example, NextWordModel, arguments
 class BackboneModel(NextWordModel):
     """A backbone that computes hidden states, and a head that scores words from them. It trains without keeping logits.
 
-    The backbone is any Keras model: functional, subclassed, or from another library. The head may be one of its layers,
-    as in a tied model whose input embedding also scores words. With `SequenceCrossEntropy` (the default loss),
+    The backbone is a functional, `Sequential` or subclassed Keras model, also from another library. The head may be one
+    of its layers, as in a tied model whose input embedding also scores words. With `SequenceCrossEntropy`,
     `AugmentedLoss` or `SampledCrossEntropy`, `fit` and `evaluate` compute the loss from hidden states, and logits exist
-    for a chunk of tokens at a time only. Calls and `predict` return logits.
+    for a chunk of tokens at a time only. Other losses get all logits, and so do metrics that are passed to `compile`.
+    Calls and `predict` return logits. `loss="auto"` is the mean over tokens, as usual in Keras.
 
-    `without_logits(model)` makes a `BackboneModel` from a functional model that ends with its head.
+    `without_logits(model)` makes a `BackboneModel` from a model that ends with its head.
 
     Args:
         backbone: A built `keras.Model`, from its inputs to hidden states `[..., H]`.
         head: The layer that scores words: a `TiedEmbedding`, a `ReversibleEmbedding` of Keras, a `TiedDense`, or a
-            `Dense` layer, without an activation. A layer of the backbone can be given by its name.
+            `Dense` layer, without an activation. A layer of the backbone can be given by its name (saved
+            models give its place). `AugmentedLoss` needs one that embeds words as well.
         **kwargs: `name`, `dtype`, `trainable`.
 
     Call arguments:
@@ -34,8 +38,8 @@ class BackboneModel(NextWordModel):
         Logits `[..., V]`; with targets `Losses`.
 
     Raises:
-        ValueError: If the backbone is not built, or has no single layer of that name; if the head cannot score words or
-            has an activation.
+        ValueError: If the backbone is not built, has several outputs, or has no single layer of that name; if the head
+            cannot score words, has another width or an activation, or must be built first.
 
     Example:
 
@@ -44,7 +48,7 @@ class BackboneModel(NextWordModel):
     >>> embedding = keras.layers.ReversibleEmbedding(100, 8, name="words")
     >>> backbone = keras.Model(words, keras.layers.LSTM(8, return_sequences=True)(embedding(words)))
     >>> model = kt.models.BackboneModel(backbone, head="words")
-    >>> model.compile("adam", kt.losses.SequenceCrossEntropy(reduction="mean"))
+    >>> model.compile("adam")
     >>> batch = np.array([[3, 14, 15], [9, 2, 6]])
     >>> history = model.fit(batch, batch, verbose=0)
     >>> tuple(model(batch).shape)
@@ -52,16 +56,37 @@ class BackboneModel(NextWordModel):
     """
 
     def __init__(self, backbone, head, **kwargs):
+        if not isinstance(backbone, keras.Model):
+            raise ValueError(f"`backbone` must be a keras.Model. Received: {type(backbone).__name__}")
         if not backbone.built:
             raise ValueError(
                 f"`backbone` must be built: call it on a batch first. Received: {backbone.name!r}, which is not"
             )
         super().__init__(**{"dtype": backbone.dtype_policy, **kwargs})
         self.backbone = backbone
-        self.output_embedding = head_of(_layer_named(backbone, head) if isinstance(head, str) else head)
-        self.built = self.output_embedding.built
-        if not self.built:
-            self.build()
+        self.output_embedding = head_of(_layer_of(backbone, head) if isinstance(head, (str, int)) else head)
+        self._build_head()
+        self.built = True
+
+    def _build_head(self):
+        """Builds the head for the hidden states of the backbone, or checks that it fits them."""
+        head, outputs = self.output_embedding, _symbolic(self.backbone, "outputs")
+        if outputs is None:
+            if not head.built:
+                raise ValueError(
+                    "`head` must be built, because the width of a subclassed backbone is not known: call "
+                    f"head.build((None, width)) first. Received: {head.name!r}, which is not"
+                )
+            return
+        if len(outputs) != 1:
+            raise ValueError(f"`backbone` must have one output, the hidden states. Received: {len(outputs)} outputs")
+        if not head.built:
+            head.build(outputs[0].shape)
+        elif head_width(head) != outputs[0].shape[-1]:
+            raise ValueError(
+                f"`head` must take hidden states of the width of the backbone, {outputs[0].shape[-1]}. Received: "
+                f"{head.name!r}, of width {head_width(head)}"
+            )
 
     @property
     def embedding(self):
@@ -70,16 +95,21 @@ class BackboneModel(NextWordModel):
         return self.output_embedding if embeds else None
 
     @property
+    def auto_loss(self):
+        return SequenceCrossEntropy(reduction="mean")
+
+    @property
     def input_signature(self):
         """The inputs of the backbone, with any batch size."""
+        inputs = _symbolic(self.backbone, "input")
+        if inputs is None:
+            raise ValueError(
+                "Give `input_signature`, a list of keras.InputSpec: the inputs of a subclassed backbone are not "
+                f"known. Received: {self.backbone.name!r} without it"
+            )
         return keras.tree.map_structure(
-            lambda each: keras.InputSpec(shape=(None, *each.shape[1:]), dtype=each.dtype), self.backbone.input
+            lambda each: keras.InputSpec(shape=(None, *each.shape[1:]), dtype=each.dtype), inputs
         )
-
-    def build(self, input_shape=None):
-        hidden = keras.tree.map_structure(lambda spec: keras.KerasTensor(spec.shape, spec.dtype), self.input_signature)
-        self.output_embedding.build(self.backbone(hidden).shape)
-        self.built = True
 
     def call(self, inputs, targets=None, sample_weight=None, training=None):
         if isinstance(inputs, Example):
@@ -88,23 +118,24 @@ class BackboneModel(NextWordModel):
         return self.outputs_of(hidden, targets, sample_weight, training)
 
     def get_config(self):
-        head = self.output_embedding
-        shared = any(layer is head for layer in layers_within(self.backbone))
+        head, backbone = self.output_embedding, self.backbone
+        places = [place for place, layer in enumerate(layers_within(backbone)) if layer is head]
         return {
             **super().get_config(),
-            "backbone": keras.saving.serialize_keras_object(self.backbone),
-            "head": head.name if shared else keras.saving.serialize_keras_object(head),
+            "backbone": keras.saving.serialize_keras_object(backbone),
+            "head": places[0] if places else keras.saving.serialize_keras_object(head),
         }
 
 
 def without_logits(model):
-    """A model with the layers of a functional model, which trains without keeping logits.
+    """A model with the layers of another one, which trains without keeping logits.
 
     Both models have the same variables: what trains one, trains the other.
 
     Args:
-        model: A functional `keras.Model` with one output, which a `TiedEmbedding` or `ReversibleEmbedding` (called with
-            `reverse=True`), a `TiedDense` or a `Dense` layer computes from hidden states.
+        model: A functional or built `Sequential` model with one output, which a `TiedEmbedding` or
+            `ReversibleEmbedding` (called with `reverse=True`), a `TiedDense` or a `Dense` layer computes from hidden
+            states.
 
     Returns:
         A `BackboneModel`, not compiled.
@@ -119,26 +150,44 @@ def without_logits(model):
     >>> hidden = keras.layers.GRU(8, return_sequences=True)(keras.layers.Embedding(100, 8)(words))
     >>> model = keras.Model(words, keras.layers.Dense(100)(hidden))
     >>> trained = kt.models.without_logits(model)
-    >>> trained.compile("adam", kt.losses.SequenceCrossEntropy(reduction="mean"))
+    >>> trained.compile("adam")
     >>> trained.output_embedding is model.layers[-1]
     True
     """
-    output = getattr(model, "output", None)
-    if not isinstance(output, keras.KerasTensor):
+    outputs = _symbolic(model, "outputs") or []
+    if len(outputs) != 1:
         raise ValueError(
-            "`model` must be a functional model with one output. For another model, make a "
+            "`model` must be a functional or built Sequential model with one output. For another model, make a "
             f"BackboneModel(backbone, head). Received: {type(model).__name__} {model.name!r}"
         )
-    head, hidden = layer_of_output(output)
-    head = head_of(head)
-    return BackboneModel(keras.Model(model.input, hidden, name=f"{model.name}_backbone"), head, name=model.name)
-
-
-def _layer_named(backbone, name):
-    named = {id(layer): layer for layer in layers_within(backbone) if layer.name == name}
-    if len(named) != 1:
+    layer, hidden = layer_of_output(outputs[0])
+    head = head_of(layer)
+    if "float" not in hidden.dtype:
         raise ValueError(
-            f"`head` must be the name of one layer of the backbone. Received: {name!r}, of which {backbone.name!r} has "
-            f"{len(named)}"
+            f"`model` must end with scores of words: call {head.name!r} with reverse=True. Received: a model that ends "
+            "with a lookup"
         )
-    return next(iter(named.values()))
+    backbone = keras.Model(_symbolic(model, "input"), hidden, name=f"{model.name}_backbone")
+    return BackboneModel(backbone, head, name=model.name, dtype=policy_of(model))
+
+
+def _symbolic(model, name):
+    """Symbolic `input` or `outputs` of a functional or built `Sequential` model; `None` of another one."""
+    if isinstance(model, keras.Sequential):
+        return {"input": (model.inputs or [None])[0], "outputs": model.outputs}[name] if model.built else None
+    return getattr(model, name) if isinstance(getattr(model, "outputs", None), list) else None
+
+
+def _layer_of(backbone, head):
+    """The layer of a backbone that has a name, or a place among its layers."""
+    if isinstance(head, int):
+        return layers_within(backbone)[head]
+    layers = {id(layer): layer for layer in layers_within(backbone)}.values()
+    named = [layer for layer in layers if layer.name == head]
+    if len(named) != 1:
+        heads = ", ".join(repr(layer.name) for layer in layers if isinstance(layer, KINDS))
+        raise ValueError(
+            f"`head` must be the name of one layer of the backbone. Received: {head!r}, of which {backbone.name!r} has "
+            f"{len(named)}. Its layers that can score words: {heads or 'none'}"
+        )
+    return named[0]

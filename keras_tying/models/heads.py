@@ -5,7 +5,7 @@ from keras import ops
 
 from keras_tying.layers import TiedDense, TiedEmbedding
 
-KINDS = (keras.layers.ReversibleEmbedding, TiedDense, keras.layers.Dense)
+KINDS = (TiedEmbedding, keras.layers.ReversibleEmbedding, TiedDense, keras.layers.Dense)
 
 
 def head_of(layer):
@@ -14,16 +14,22 @@ def head_of(layer):
     Raises:
         ValueError: If the layer computes something else.
     """
-    if not isinstance(layer, KINDS):
+    if not isinstance(layer, KINDS) or type(layer).call not in [kind.call for kind in KINDS]:
         raise ValueError(
-            "The layer that scores words must be a TiedEmbedding, ReversibleEmbedding, TiedDense or Dense layer. "
+            "The layer that scores words must be a TiedEmbedding, ReversibleEmbedding, TiedDense or Dense layer, with "
+            "their `call`. If such a layer is not the last one of the model, make a BackboneModel(backbone, head). "
             f"Received: {type(layer).__name__} {getattr(layer, 'name', layer)!r}"
         )
     activation = getattr(layer, "activation", None)
     if activation not in (None, keras.activations.linear):
         raise ValueError(
-            "The layer that scores words must have no activation, because the loss applies the softmax. "
-            f"Received: {layer.name!r} with activation {keras.activations.serialize(activation)!r}"
+            "The layer that scores words must have no activation, because the loss applies the softmax. Remove it. "
+            f"Received: {layer.name!r} with activation {getattr(activation, '__name__', activation)!r}"
+        )
+    if getattr(layer, "activity_regularizer", None) is not None:
+        raise ValueError(
+            "The layer that scores words must have no activity_regularizer, because its logits do not exist in "
+            f"training. Remove it. Received: {layer.name!r}"
         )
     return layer.embedding if isinstance(layer, TiedDense) else layer
 
@@ -34,20 +40,27 @@ def head_scores(layer, hidden):
 
 
 def head_parameters(layer):
-    """Output embeddings `[V, H]`, bias `[V]` and soft cap of a head, as arguments of `OutputProjection`.
+    """Output embeddings `[V, H]`, bias `[V]`, soft cap and dtype of a head, as arguments of `OutputProjection`.
 
     Raises:
         ValueError: If a layer of Keras is quantized.
     """
+    dtype = getattr(layer, "reverse_dtype", None) or layer.compute_dtype
     if isinstance(layer, TiedEmbedding):
-        embeddings = layer.output_embeddings
-        return {"embeddings": embeddings, "bias": layer.bias, "logit_soft_cap": layer.logit_soft_cap}
-    if layer.quantization_mode is not None:
+        found = {"embeddings": layer.output_embeddings, "bias": layer.bias}
+    elif layer.quantization_mode is not None:
         raise ValueError(
-            "A quantized layer of Keras cannot be trained without logits; use a TiedEmbedding. "
+            "A quantized layer of Keras does not train without logits. To evaluate, compile with "
+            "keras.losses.SparseCategoricalCrossentropy(from_logits=True); to train, use a TiedEmbedding. "
             f"Received: {layer.name!r}, quantized to {layer.quantization_mode}"
         )
-    if isinstance(layer, keras.layers.Dense):
-        return {"embeddings": ops.transpose(layer.kernel), "bias": layer.bias}
-    embeddings = layer.embeddings if layer.tie_weights else ops.transpose(layer.reverse_embeddings)
-    return {"embeddings": embeddings, "logit_soft_cap": layer.logit_soft_cap}
+    elif isinstance(layer, keras.layers.Dense):
+        return {"embeddings": ops.transpose(layer.kernel), "bias": layer.bias, "dtype": dtype}
+    else:
+        found = {"embeddings": layer.embeddings if layer.tie_weights else ops.transpose(layer.reverse_embeddings)}
+    return {**found, "logit_soft_cap": layer.logit_soft_cap, "dtype": dtype}
+
+
+def head_width(layer):
+    """Width `H` of the hidden states that a built head takes."""
+    return layer.kernel.shape[0] if isinstance(layer, keras.layers.Dense) else layer.output_dim

@@ -119,15 +119,28 @@ class NextWordModel(ComposedModel):
 
         Args:
             optimizer: An optimizer or its name.
-            loss: `"auto"` (default) is `SequenceCrossEntropy()`. `AugmentedLoss` and `SampledCrossEntropy` are also
-                computed from hidden states. Any other Keras loss of word ids receives logits.
+            loss: `"auto"` (default) is `auto_loss`. `AugmentedLoss` and `SampledCrossEntropy` are also computed from
+                hidden states. Any other Keras loss of word ids receives logits.
             *args: Further arguments.
             **kwargs: Further arguments.
+
+        Raises:
+            ValueError: If the loss takes probabilities.
         """
-        loss = SequenceCrossEntropy() if isinstance(loss, str) and loss == "auto" else loss
+        loss = self.auto_loss if isinstance(loss, str) and loss == "auto" else loss
+        if _takes_probabilities(loss):
+            raise ValueError(
+                "`loss` must take logits: pass 'auto' or keras.losses.SparseCategoricalCrossentropy(from_logits=True). "
+                f"Received: {getattr(loss, 'name', loss)!r}, which takes probabilities"
+            )
         super().compile(optimizer, loss, *args, **kwargs)
         if self._loss_takes_hidden:
             take_loss_as_built(self)
+
+    @property
+    def auto_loss(self):
+        """The loss that `compile` gives a model if none is named."""
+        return SequenceCrossEntropy()
 
     @property
     def output_projection(self):
@@ -142,11 +155,11 @@ class NextWordModel(ComposedModel):
     def outputs_of(self, hidden, targets=None, sample_weight=None, training=None):
         """Logits of hidden states; with targets `Losses`.
 
-        The loss is the compiled one, or `SequenceCrossEntropy()` if the compiled loss takes logits.
+        The loss is the compiled one, or `auto_loss` if the compiled loss takes logits.
         """
         if targets is None:
             return self.scores(hidden)
-        loss = self.loss if self._loss_takes_hidden else SequenceCrossEntropy()
+        loss = self.loss if self._loss_takes_hidden else self.auto_loss
         objective, token_losses, counted = self._token_loss(
             hidden,
             targets=targets,
@@ -208,6 +221,15 @@ def arguments_of(layer, **given):
     """The subset of the arguments that the `call` of `layer` takes."""
     taken = inspect.signature(layer.call).parameters
     return {name: value for name, value in given.items() if name in taken}
+
+
+def _takes_probabilities(loss):
+    """Whether a loss of Keras, by name, function or object, takes probabilities instead of logits."""
+    if isinstance(loss, keras.losses.Loss):
+        return loss.get_config().get("from_logits") is False
+    function = keras.losses.get(loss) if isinstance(loss, str) else loss
+    argument = inspect.signature(function).parameters.get("from_logits") if callable(function) else None
+    return argument is not None and argument.default is False
 
 
 class _TokenLoss(keras.layers.Layer):

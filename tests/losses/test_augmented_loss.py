@@ -127,7 +127,7 @@ def test_logits_raise():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: AugmentedLoss(tau=0), "`tau` must be positive. Received: tau=0"),
+        (lambda: AugmentedLoss(tau=0), "`tau` must be above 0. Received: tau=0"),
         (lambda: AugmentedLoss(gamma=-1), "`gamma` must be at least 0. Received: gamma=-1"),
         (lambda: AugmentedLoss.proportional(1.5, 10, V), r"`beta` must be in \[0, 1\]. Received: beta=1.5"),
     ],

@@ -4,7 +4,7 @@ import pytest
 import tensorflow as tf
 from keras import ops
 
-from keras_tying.losses import fused_cross_entropy, linear_cross_entropy
+from keras_tying.losses import OutputProjection, fused_cross_entropy, linear_cross_entropy
 
 B, T, H, V = 3, 4, 5, 17
 
@@ -61,7 +61,18 @@ def test_bfloat16_is_near_float32(arrays):
     ("changed", "message"),
     [
         ({"targets": np.zeros((B, T - 1), int)}, r"`targets` must have the shape \(3, 4\).* Received: shape \(3, 3\)"),
-        ({"hidden": np.zeros((B, T, H + 1))}, r"`hidden` must have the shape \(3, 4, 5\).* Received: .*\(3, 4, 6\)"),
+        (
+            {"hidden": np.zeros((B, T, H + 1))},
+            r"`embeddings` must have the shape \[V, H\].*\(17, 5\), for .*\(3, 4, 6\)",
+        ),
+        (
+            {"embeddings": np.zeros((H, V))},
+            r"`embeddings` must have the shape \[V, H\]; transpose the kernel of a Dense",
+        ),
+        ({"embeddings": np.zeros((1, V, H))}, r"Received: shape \(1, 17, 5\)"),
+        ({"targets": np.full((B, T), 3.7)}, r"`targets` must be word ids, which are integers. Received: dtype float"),
+        ({"hidden": np.zeros((B, T, H), int)}, r"`hidden` must be floats. Received: dtype int"),
+        ({"hidden": keras.Input((T, H))}, r"Call this function in the `call` of a layer. Received: `hidden`"),
         ({"bias": np.zeros(V - 1)}, r"`bias` must have the shape \(17,\)"),
         ({"sample_weight": np.zeros(B)}, r"`sample_weight` must have the shape \(3, 4\)"),
         ({"temperature": 0}, r"`temperature` must be above 0. Received: temperature=0"),
@@ -73,3 +84,41 @@ def test_bad_arguments_are_named(arrays, changed, message):
     given = dict(zip(("hidden", "targets", "embeddings", "bias"), arrays, strict=True))
     with pytest.raises(ValueError, match=message):
         linear_cross_entropy(**{**given, **changed})
+
+
+@pytest.mark.parametrize("tokens", [2048, 262144])
+def test_float16_gradients_of_a_mean_over_many_tokens_are_exact(rng, tokens):
+    hidden, embeddings = (rng.normal(size=size).astype("float16") for size in ((40, 16), (50, 16)))
+    targets, gradients = rng.integers(0, 50, 40), []
+    for dtype in ("float16", "float32"):
+        parameters = tf.Variable(embeddings, dtype=tf.float32)
+        with tf.GradientTape() as tape:
+            output = OutputProjection(parameters)
+            weights = tf.fill([40], 1 / tokens)
+            total, _ = fused_cross_entropy.total_loss(tf.cast(hidden, dtype), targets, weights, output)
+            scaled = 2.0**17 * total  # as by a LossScaleOptimizer
+        gradients.append(tape.gradient(scaled, parameters))
+    largest = float(tf.reduce_max(tf.abs(gradients[1])))
+    np.testing.assert_allclose(gradients[0], gradients[1], atol=2e-3 * largest)
+
+
+def test_ignored_targets_have_no_loss_and_no_gradient(arrays):
+    hidden, targets, *parameters = arrays
+    some = np.where(np.arange(B * T).reshape(B, T) % 3 == 0, -100, targets)
+    with tf.GradientTape() as tape:
+        tape.watch(hidden)
+        losses = linear_cross_entropy(hidden, some, *parameters, ignore_id=-100)
+    gradient = tape.gradient(losses, hidden).numpy()
+    assert not losses.numpy()[some == -100].any()
+    assert not gradient[some == -100].any()
+    expected = linear_cross_entropy(*arrays).numpy()
+    np.testing.assert_allclose(losses.numpy()[some != -100], expected[some != -100], rtol=1e-6)
+
+
+def test_a_batch_without_tokens_has_no_gradient(arrays):
+    hidden, targets, *parameters = arrays
+    with tf.GradientTape() as tape:
+        tape.watch(parameters)
+        losses = linear_cross_entropy(hidden[:0], targets[:0], *parameters)
+    assert losses.shape == (0, T)
+    assert not any(gradient.numpy().any() for gradient in tape.gradient(losses, parameters))

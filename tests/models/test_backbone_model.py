@@ -111,9 +111,126 @@ def test_what_cannot_be_a_head_is_named(batch):
         without_logits(keras.Model(words, Dense(WORDS, activation="softmax", name="scores")(hidden)))
     with pytest.raises(ValueError, match=r"must be a TiedEmbedding, .* Received: LSTM"):
         without_logits(keras.Model(words, hidden))
-    with pytest.raises(ValueError, match=r"must be a functional model with one output.* Received: Backbone"):
+    with pytest.raises(ValueError, match=r"must be a functional or built Sequential model.* Received: Backbone"):
         without_logits(Backbone())
     with pytest.raises(ValueError, match=r"must be the name of one layer of the backbone. Received: 'none'"):
         BackboneModel(keras.Model(words, hidden), "none")
     with pytest.raises(ValueError, match=r"must be a TiedEmbedding, .* Received: Embedding 'words'"):
         BackboneModel(keras.Model(words, hidden), "words")
+
+
+def scores(layer):
+    """A `Sequential` model that ends with a layer."""
+    layers = [Embedding(WORDS, WIDTH), Dense(WIDTH, "tanh"), layer]
+    return keras.Sequential([keras.Input((None,), dtype="int32"), *layers])
+
+
+def test_a_sequential_model_trains_as_before(batch):
+    plain = scores(Dense(WORDS))
+    model = without_logits(plain)
+    model.compile("sgd")
+    plain.compile("sgd", keras.losses.SparseCategoricalCrossentropy(True))
+    expected = plain.evaluate(*batch, verbose=0)
+    np.testing.assert_allclose(model.evaluate(*batch, verbose=0)[0], expected, rtol=1e-5)
+    backbone = keras.Sequential([keras.Input((None,), dtype="int32"), Embedding(WORDS, WIDTH)])
+    assert BackboneModel(backbone, Dense(WORDS))(batch[0]).shape == (6, 10, WORDS)
+
+
+def test_trains_in_chunks_when_keras_compiles_for_xla(batch, monkeypatch):
+    monkeypatch.setattr(fused_cross_entropy, "LOGITS_PER_CHUNK", 7 * WORDS)
+    plain, model = scores(Dense(WORDS)), without_logits(scores(Dense(WORDS)))
+    model.set_weights(plain.get_weights())
+    plain.compile("sgd", keras.losses.SparseCategoricalCrossentropy(True))
+    model.compile("sgd", jit_compile=True)
+    for each in plain, model:
+        each.fit(*batch, batch_size=4, shuffle=False, verbose=0)
+    for one, other in zip(plain.get_weights(), model.get_weights(), strict=True):
+        np.testing.assert_allclose(other, one, rtol=1e-4, atol=1e-6)
+
+
+def test_layers_of_equal_names_are_told_apart_in_a_file(batch, tmp_path):
+    states = keras.Input((None, WIDTH))
+    nested = keras.Model(states, Dense(WIDTH, name="words")(states))
+    words, embedding = keras.Input((None,), dtype="int32"), TiedEmbedding(WORDS, WIDTH, name="words")
+    model = without_logits(keras.Model(words, embedding(nested(embedding(words)), reverse=True)))
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    np.testing.assert_array_equal(loaded(batch[0]), model(batch[0]))
+    assert loaded.count_params() == model.count_params()
+
+
+def test_scores_have_the_precision_of_the_head(batch):
+    words = keras.Input((None,), dtype="int32")
+    hidden = Embedding(WORDS, WIDTH, embeddings_initializer="normal", dtype="mixed_bfloat16")(words)
+    plain = keras.Model(words, Dense(WORDS, dtype="float32")(hidden))
+    plain.layers[-1].kernel.assign(30 * np.random.default_rng(1).normal(size=(WIDTH, WORDS)))
+    model = without_logits(plain)
+    plain.compile("sgd", keras.losses.SparseCategoricalCrossentropy(True))
+    model.compile("sgd")
+    np.testing.assert_allclose(model.evaluate(*batch, verbose=0)[0], plain.evaluate(*batch, verbose=0), rtol=1e-5)
+
+
+def test_the_dtype_policy_is_that_of_the_model():
+    keras.config.set_dtype_policy("mixed_float16")
+    try:
+        plain = scores(Dense(WORDS))
+    finally:
+        keras.config.set_dtype_policy("float32")
+    model = without_logits(plain)
+    model.compile("adam")
+    assert isinstance(model.optimizer, keras.optimizers.LossScaleOptimizer)
+
+
+def test_a_subclassed_backbone_takes_a_built_head_and_exports_with_a_signature(batch, tmp_path):
+    backbone, head = Backbone(), Dense(WORDS)
+    backbone(batch[0])
+    with pytest.raises(ValueError, match=r"`head` must be built.* call head.build\(\(None, width\)\) first"):
+        BackboneModel(backbone, head)
+    head.build((None, WIDTH))
+    model = BackboneModel(backbone, head)
+    assert model(batch[0]).shape == (6, 10, WORDS)
+    with pytest.raises(ValueError, match=r"Give `input_signature`, a list of keras.InputSpec"):
+        model.export(tmp_path / "exported", verbose=False)
+    signature = [keras.InputSpec(shape=(None, None), dtype="int32")]
+    model.export(tmp_path / "exported", verbose=False, input_signature=signature)
+
+
+@keras.saving.register_keras_serializable("test_backbone_model")
+class Scaled(Dense):
+    def call(self, inputs, training=None):
+        return 10 * super().call(inputs)
+
+
+def test_heads_with_another_computation_are_refused():
+    with pytest.raises(ValueError, match=r"with their `call`.* Received: Scaled"):
+        without_logits(scores(Scaled(WORDS)))
+    with pytest.raises(ValueError, match=r"must have no activity_regularizer.* Remove it"):
+        without_logits(scores(Dense(WORDS, activity_regularizer="l2")))
+
+
+def test_backbones_that_do_not_fit_are_refused(batch):
+    words, embedding = keras.Input((None,), dtype="int32"), TiedEmbedding(WORDS, WIDTH, name="words")
+    hidden = embedding(words)
+    with pytest.raises(ValueError, match=r"must end with scores of words: call 'words' with reverse=True"):
+        without_logits(keras.Model(words, hidden))
+    with pytest.raises(ValueError, match=r"must have one output, the hidden states. Received: 2 outputs"):
+        BackboneModel(keras.Model(words, [hidden, hidden]), "words")
+    with pytest.raises(ValueError, match=r"width of the backbone, 3. Received: 'words', of width 6"):
+        BackboneModel(keras.Model(words, Dense(3)(hidden)), "words")
+    with pytest.raises(ValueError, match=r"Its layers that can score words: 'words'"):
+        BackboneModel(keras.Model(words, hidden), "none")
+    with pytest.raises(ValueError, match=r"`backbone` must be a keras.Model. Received: Dense"):
+        BackboneModel(Dense(3), "none")
+    for loss in ("sparse_categorical_crossentropy", keras.losses.SparseCategoricalCrossentropy()):
+        with pytest.raises(ValueError, match=r"`loss` must take logits.* which takes probabilities"):
+            BackboneModel(keras.Model(words, hidden), "words").compile("sgd", loss)
+
+
+def test_weights_of_rows_and_words_count_as_with_logits(batch, rng):
+    plain = scores(Dense(WORDS))
+    model = without_logits(plain)
+    plain.compile("sgd", keras.losses.SparseCategoricalCrossentropy(True, reduction="sum"))
+    model.compile("sgd", SequenceCrossEntropy(reduction="sum"))
+    weights = rng.uniform(size=(6, 10))
+    expected = plain.evaluate(*batch, sample_weight=weights, verbose=0)
+    np.testing.assert_allclose(model.evaluate(*batch, sample_weight=weights, verbose=0)[0], expected, rtol=1e-5)

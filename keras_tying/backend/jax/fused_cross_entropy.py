@@ -38,17 +38,19 @@ def _token_losses(settings, hidden, targets, parameters):
 
 @partial(jax.jit, static_argnums=0)
 def _gradients(settings, hidden, targets, weights, trained, fixed):
-    """Objectives, negative log-likelihoods and gradients of hidden states; gradients of trained parameters."""
+    """Objectives and negative log-likelihoods `[N]`; gradients of hidden states, and float32 ones of `trained`."""
     output = replace(settings, **trained, **fixed)
     (objective, nll, d_hidden), d_trained = _over_chunks(
         partial(portable.chunk_gradients, output=output), (hidden, targets, weights), output
     )
-    return objective, nll, d_hidden, {name: d_trained[name].astype(array.dtype) for name, array in trained.items()}
+    return objective, nll, d_hidden, d_trained
 
 
 def _over_chunks(function, arrays, output):
     """Applies `function` to chunks of `arrays`; its arrays are concatenated, and its gradients summed."""
     tokens = arrays[0].shape[0]
+    if not isinstance(tokens, int):  # while Keras finds out shapes
+        return function(*arrays)
     length = portable.chunk_length(tokens, output)
     if length >= tokens:
         return function(*arrays)
@@ -73,12 +75,14 @@ def _total_loss(settings, hidden, targets, weights, trained, fixed):
 
 
 def _total_loss_forward(settings, hidden, targets, weights, trained, fixed):
-    objective, nll, *gradients = _gradients(settings, hidden, targets, weights, trained, fixed)
-    return (jnp.sum(objective * weights), nll), gradients
+    shares, unit = portable.weight_shares(weights)
+    objective, nll, *gradients = _gradients(settings, hidden, targets, shares, trained, fixed)
+    return (jnp.sum(objective * weights), nll), (gradients, unit, trained)
 
 
-def _total_loss_backward(settings, gradients, upstream):
-    d_hidden, d_trained = _scaled(gradients, upstream[0])
+def _total_loss_backward(settings, residuals, upstream):
+    gradients, unit, trained = residuals
+    d_hidden, d_trained = _scaled(gradients, upstream[0] * unit, trained)
     return d_hidden, None, None, d_trained, None
 
 
@@ -91,26 +95,33 @@ def _weighted_losses(settings, hidden, targets, weights, trained, fixed):
     return objective * weights
 
 
-def _weighted_losses_forward(settings, *arguments):
-    objective, _, *gradients = _gradients(settings, *arguments)
-    return objective * arguments[2], (arguments, gradients)
+def _weighted_losses_forward(settings, hidden, targets, weights, trained, fixed):
+    shares, unit = portable.weight_shares(weights)
+    objective, _, *gradients = _gradients(settings, hidden, targets, shares, trained, fixed)
+    return objective * weights, ((hidden, targets, weights, trained, fixed), gradients, unit)
 
 
 def _weighted_losses_backward(settings, residuals, upstream):
-    (hidden, targets, weights, *parameters), gradients = residuals
+    (hidden, targets, weights, trained, fixed), gradients, unit = residuals
 
     def again():
-        return _gradients(settings, hidden, targets, weights * upstream, *parameters)[2:]
+        shares, unit = portable.weight_shares(weights * upstream)
+        found = _gradients(settings, hidden, targets, shares, trained, fixed)[2:]
+        return _scaled(found, unit, trained)
 
     def scaled():
-        return _scaled(gradients, jnp.max(upstream))
+        return _scaled(gradients, largest * unit, trained)
 
-    d_hidden, d_trained = jax.lax.cond(jnp.max(upstream) == jnp.min(upstream), scaled, again)
+    largest = jnp.max(upstream, initial=-jnp.inf)
+    d_hidden, d_trained = jax.lax.cond(largest == jnp.min(upstream, initial=jnp.inf), scaled, again)
     return d_hidden, None, None, d_trained, None
 
 
 _weighted_losses.defvjp(_weighted_losses_forward, _weighted_losses_backward)
 
 
-def _scaled(gradients, scale):
-    return tuple(jax.tree.map(lambda each: each * scale.astype(each.dtype), gradients))
+def _scaled(gradients, scale, trained):
+    """Gradients times a float32 number, in the types of hidden states and parameters."""
+    d_hidden, d_trained = jax.tree.map(lambda each: each.astype(jnp.float32) * scale, gradients)
+    d_trained = {name: d_trained[name].astype(array.dtype) for name, array in trained.items()}
+    return d_hidden.astype(gradients[0].dtype), d_trained

@@ -27,11 +27,12 @@ def total_loss(hidden, targets, weights, output):
     parameters = _Parameters.of(hidden, output)
 
     @tf.custom_gradient
-    def total(hidden, *_):
-        objective, nll, *gradients = _gradients(hidden, targets, weights, parameters, output)
-        return (tf.reduce_sum(objective * weights), nll), lambda upstream, _: _scaled(gradients, upstream)
+    def total(hidden, *trained):
+        shares, unit = portable.weight_shares(weights)
+        objective, nll, *gradients = _gradients(hidden, targets, shares, parameters, trained, output)
+        return (tf.reduce_sum(objective * weights), nll), lambda upstream, _: _scaled(gradients, upstream * unit)
 
-    total, nll = total(hidden, *parameters.trained(output))
+    total, nll = total(hidden, *output.trained.values())
     return total, tf.stop_gradient(nll)
 
 
@@ -40,24 +41,28 @@ def weighted_losses(hidden, targets, weights, output):
     parameters = _Parameters.of(hidden, output)
 
     @tf.custom_gradient
-    def losses(hidden, *_):
-        objective, _, *gradients = _gradients(hidden, targets, weights, parameters, output)
+    def losses(hidden, *trained):
+        shares, unit = portable.weight_shares(weights)
+        objective, _, *gradients = _gradients(hidden, targets, shares, parameters, trained, output)
+
+        def again(upstream):
+            shares, unit = portable.weight_shares(weights * upstream)
+            return _scaled(_gradients(hidden, targets, shares, parameters, trained, output)[2:], unit)
 
         def gradient(upstream):
             return tf.cond(
                 tf.reduce_max(upstream) == tf.reduce_min(upstream),
-                lambda: _scaled(gradients, tf.reduce_max(upstream)),
-                lambda: tuple(_gradients(hidden, targets, weights * upstream, parameters, output)[2:]),
+                lambda: _scaled(gradients, tf.reduce_max(upstream) * unit),
+                lambda: again(upstream),
             )
 
         return objective * weights, gradient
 
-    return losses(hidden, *parameters.trained(output))
+    return losses(hidden, *output.trained.values())
 
 
-def _gradients(hidden, targets, weights, parameters, output):
-    """Objectives and negative log-likelihoods `[N]`; gradients of hidden states and of each trained parameter."""
-    trained = parameters.trained(output)
+def _gradients(hidden, targets, weights, parameters, trained, output):
+    """Objectives and negative log-likelihoods `[N]`; gradients of hidden states, and float32 ones of `trained`."""
 
     def chunk_gradients(states, targets, chunk_weights):
         logits = _logits(states, parameters, output)
@@ -69,18 +74,21 @@ def _gradients(hidden, targets, weights, parameters, output):
             d_logits = _logit_gradient(logits, probabilities, divergence, targets, output)
         # The weights are multiplied with the narrow factors of the products, not with the logits.
         d_logits, by_token = tf.cast(d_logits, states.dtype), tf.cast(chunk_weights, states.dtype)[:, None]
-        d_parameters = [tf.matmul(d_logits, states * by_token, transpose_a=True)]
+        d_trained = [tf.matmul(d_logits, states * by_token, transpose_a=True)]
         if parameters.bias is not None:
-            d_parameters.append(tf.matmul(d_logits, by_token, transpose_a=True)[:, 0])
-        if len(trained) > len(d_parameters):
-            d_parameters.append(divergence.embedding_gradient(output.soft_target.weight * chunk_weights))
-        return objective, nll, tf.matmul(d_logits, parameters.embeddings) * by_token, *d_parameters
+            d_trained.append(tf.matmul(d_logits, by_token, transpose_a=True)[:, 0])
+        if len(trained) > len(d_trained):
+            d_trained.append(divergence.embedding_gradient(output.soft_target.weight * chunk_weights))
+        d_hidden = tf.matmul(d_logits, parameters.embeddings) * by_token
+        return objective, nll, d_hidden, *(tf.cast(each, tf.float32) for each in d_trained)
 
     return _over_chunks(chunk_gradients, (hidden, targets, weights), output, sums=trained)
 
 
 def _scaled(gradients, scale):
-    return tuple(tf.cast(scale, each.dtype) * each for each in gradients)
+    """Gradients times a float32 number. That of hidden states, the first, keeps its type."""
+    d_hidden, *d_trained = (tf.cast(each, tf.float32) * scale for each in gradients)
+    return tf.cast(d_hidden, gradients[0].dtype), *d_trained
 
 
 class _Parameters(NamedTuple):
@@ -94,10 +102,6 @@ class _Parameters(NamedTuple):
     def of(cls, hidden, output):
         given = {**output.trained, **output.fixed}
         return cls(*(tf.cast(given[name], hidden.dtype) if name in given else None for name in cls._fields))
-
-    def trained(self, output):
-        """Those that get a gradient."""
-        return tuple(getattr(self, name) for name in output.trained)
 
 
 def _logits(states, parameters, output):
@@ -159,24 +163,31 @@ def _logit_gradient(logits, probabilities, divergence, targets, output):
 def _over_chunks(function, arrays, output, sums=()):
     """Applies `function` to chunks of `arrays` along their first axis.
 
-    The last outputs of `function`, shaped like `sums`, are summed. The other outputs are concatenated.
+    The last outputs of `function`, shaped like `sums`, are float32 and summed. The other outputs are concatenated.
     """
-    chunk = portable.longest_chunk(output)
+    longest = portable.longest_chunk(output)
     if arrays[0].shape[0] is None:
-        one_chunk = tf.shape(arrays[0])[0] <= chunk
-        return tf.cond(one_chunk, lambda: function(*arrays), lambda: _chunk_by_chunk(function, arrays, chunk, sums))
-    return function(*arrays) if arrays[0].shape[0] <= chunk else _chunk_by_chunk(function, arrays, chunk, sums)
+        one_chunk = tf.shape(arrays[0])[0] <= longest
+        return tf.cond(one_chunk, lambda: function(*arrays), lambda: _chunk_by_chunk(function, arrays, longest, sums))
+    return function(*arrays) if arrays[0].shape[0] <= longest else _chunk_by_chunk(function, arrays, longest, sums)
 
 
-def _chunk_by_chunk(function, arrays, chunk, sums):
-    length = tf.shape(arrays[0])[0]
-    chunks = tf.maximum(-(-length // chunk), 1)
-    shapes = [arrays[1].shape, arrays[1].shape, arrays[0].shape][: 3 if sums else 2]
-    dtypes = [tf.float32, tf.float32, arrays[0].dtype][: len(shapes)]
-    joined = [tf.TensorArray(dtype, chunks, infer_shape=False) for dtype in dtypes]
+def _chunk_by_chunk(function, arrays, longest, sums):
+    """Chunks have one length, as XLA needs it; the arrays are padded with zeros, also the weights."""
+    tokens = tf.shape(arrays[0])[0]
+    chunks = tf.maximum(-(-tokens // longest), 1)
+    length = -(-tokens // chunks)
+    padded = [tf.pad(each, [(0, chunks * length - tokens), *[(0, 0)] * (each.shape.rank - 1)]) for each in arrays]
+    widths = [[], [], arrays[0].shape[1:].as_list()][: 3 if sums else 2]
+    dtypes = [tf.float32, tf.float32, arrays[0].dtype][: len(widths)]
+    joined = [tf.TensorArray(dtype, chunks) for dtype in dtypes]
+
+    def chunk_of(array, i):
+        width = array.shape[1:].as_list()
+        return tf.slice(array, [i * length, *[0] * len(width)], [length, *width])
 
     def body(i, joined, totals):
-        outputs = function(*(array[i * chunk : (i + 1) * chunk] for array in arrays))
+        outputs = function(*(chunk_of(array, i) for array in padded))
         pieces, parts = outputs[: len(joined)], outputs[len(joined) :]
         joined = [array.write(i, piece) for array, piece in zip(joined, pieces, strict=True)]
         return i + 1, joined, [total + part for total, part in zip(totals, parts, strict=True)]
@@ -184,10 +195,11 @@ def _chunk_by_chunk(function, arrays, chunk, sums):
     _, joined, totals = tf.while_loop(
         lambda i, *_: i < chunks,
         body,
-        (0, joined, [tf.zeros_like(total) for total in sums]),
+        (0, joined, [tf.zeros(tf.shape(each), tf.float32) for each in sums]),
         parallel_iterations=1,  # one chunk's logits at a time
     )
-    return *(tf.ensure_shape(array.concat(), shape) for array, shape in zip(joined, shapes, strict=True)), *totals
+    flat = (tf.reshape(array.stack(), [-1, *width])[:tokens] for array, width in zip(joined, widths, strict=True))
+    return *(tf.ensure_shape(each, [arrays[0].shape[0], *each.shape[1:]]) for each in flat), *totals
 
 
 class Divergence:

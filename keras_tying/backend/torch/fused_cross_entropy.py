@@ -27,16 +27,16 @@ def total_loss(hidden, targets, weights, output):
 
 
 def _losses(hidden, targets, weights, output):
-    if not torch.is_grad_enabled():
+    trained = output.trained
+    if not (torch.is_grad_enabled() and any(each.requires_grad for each in (hidden, *trained.values()))):
         objective, nll = token_losses(hidden, targets, output)
         return objective * weights, nll
-    trained = output.trained
     fixed = replace(output.settings, **output.fixed)
     return _WeightedLosses.apply(fixed, tuple(trained), hidden, targets, weights, *trained.values())
 
 
 def _gradients(hidden, targets, weights, output):
-    """Objectives, negative log-likelihoods and gradients of hidden states; gradients of trained parameters."""
+    """Objectives and negative log-likelihoods `[N]`; gradients of hidden states, and float32 ones of `trained`."""
     pieces, sums = [], None
     for states, words, chunk_weights in _chunks((hidden, targets, weights), output):
         piece, gradients = portable.chunk_gradients(states, words, chunk_weights, output)
@@ -66,10 +66,11 @@ class _WeightedLosses(torch.autograd.Function):
     @staticmethod
     def forward(ctx, fixed, names, hidden, targets, weights, *parameters):
         output = replace(fixed, **dict(zip(names, parameters, strict=True)))
-        objective, nll, d_hidden, d_trained = _gradients(hidden, targets, weights, output)
+        shares, unit = portable.weight_shares(weights)
+        objective, nll, d_hidden, d_trained = _gradients(hidden, targets, shares, output)
         ctx.fixed, ctx.names = fixed, names
-        gradients = [d_trained[name].to(array.dtype) for name, array in zip(names, parameters, strict=True)]
-        ctx.save_for_backward(hidden, targets, weights, *parameters, d_hidden, *gradients)
+        gradients = d_hidden, *(d_trained[name] for name in names)
+        ctx.save_for_backward(hidden, targets, weights, *parameters, unit, *gradients)
         ctx.mark_non_differentiable(nll)
         return objective * weights, nll
 
@@ -78,12 +79,14 @@ class _WeightedLosses(torch.autograd.Function):
     def backward(ctx, upstream, _):
         hidden, targets, weights, *others = ctx.saved_tensors
         count = len(ctx.names)
-        parameters, gradients = others[:count], others[count:]
+        parameters, unit, gradients = others[:count], others[count], others[count + 1 :]
         if len(upstream) and (upstream.stride() == (0,) or bool((upstream == upstream[0]).all())):
-            gradients = [upstream[0].to(each.dtype) * each for each in gradients]
+            unit = unit * upstream[0]
         elif len(upstream):
             output = replace(ctx.fixed, **dict(zip(ctx.names, parameters, strict=True)))
-            _, _, d_hidden, d_trained = _gradients(hidden, targets, weights * upstream, output)
-            gradients = [d_hidden, *(d_trained[name].to(each.dtype) for name, each in zip(ctx.names, parameters))]  # noqa: B905
-        d_hidden, *d_parameters = gradients
-        return None, None, d_hidden, None, None, *d_parameters
+            shares, unit = portable.weight_shares(weights * upstream)
+            _, _, d_hidden, d_trained = _gradients(hidden, targets, shares, output)
+            gradients = d_hidden, *(d_trained[name] for name in ctx.names)
+        types = [hidden.dtype, *(each.dtype for each in parameters)]
+        d_hidden, *d_trained = ((each.float() * unit).to(dtype) for each, dtype in zip(gradients, types, strict=True))
+        return None, None, d_hidden, None, None, *d_trained
