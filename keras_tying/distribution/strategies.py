@@ -9,10 +9,11 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any, TypeVar
 
+from keras_tying.distribution.slurm import slurm_resolver, slurm_tasks
+
 T = TypeVar("T")
 
 STRATEGIES = ("auto", "one", "mirrored", "multiworker")
-SLURM_PORT = 8888
 DEFAULT_WAIT_MINUTES = 10.0
 RESUMABLE = 75
 """Exit code of a process whose run can be continued by the same command (EX_TEMPFAIL)."""
@@ -109,7 +110,7 @@ def resolve_strategy(strategy: str, replicas: int | None, wait_minutes: float | 
     if strategy not in STRATEGIES:
         raise ValueError(f"`strategy` must be one of {STRATEGIES}. Received: {strategy!r}")
     if strategy == "auto":
-        strategy = "multiworker" if _workers_of_tf_config() > 1 or _slurm_tasks() > 1 else "one"
+        strategy = "multiworker" if _workers_of_tf_config() > 1 or slurm_tasks() > 1 else "one"
     if replicas is not None and (strategy != "mirrored" or replicas < 1):
         raise ValueError(f"--replicas needs --strategy mirrored and a positive number. Received: --replicas {replicas}")
     if wait_minutes is not None and strategy != "multiworker":
@@ -117,20 +118,12 @@ def resolve_strategy(strategy: str, replicas: int | None, wait_minutes: float | 
             f"--wait-minutes needs several workers, see --strategy multiworker. Received: --wait-minutes "
             f"{wait_minutes:g} with the strategy {strategy}"
         )
-    if strategy == "multiworker" and not _workers_of_tf_config() and not _slurm_tasks():
+    if strategy == "multiworker" and not _workers_of_tf_config() and not slurm_tasks():
         raise ValueError(
             "--strategy multiworker needs to know the workers: set TF_CONFIG, start it under Slurm, or try it on this "
             "machine with keras-tying cluster. Received neither TF_CONFIG nor SLURM_NTASKS."
         )
     return strategy
-
-
-def _slurm_tasks() -> int:
-    """Number of tasks of the Slurm job; 0 outside of one."""
-    tasks = os.environ.get("SLURM_NTASKS", "0")
-    if not tasks.isdecimal():
-        raise ValueError(f"SLURM_NTASKS must be the number of tasks of the Slurm job. Received: {tasks!r}")
-    return int(tasks)
 
 
 def _workers_of_tf_config() -> int:
@@ -190,13 +183,9 @@ def _devices(tf, replicas: int | None) -> list[str]:
 
 
 def _cluster(tf):
-    resolvers = tf.distribute.cluster_resolver
     if _workers_of_tf_config():
-        return resolvers.TFConfigClusterResolver()
-    try:
-        return resolvers.SlurmClusterResolver(port_base=SLURM_PORT)
-    except (RuntimeError, LookupError) as error:
-        raise ValueError(f"The variables of the Slurm job do not describe its tasks: {error}") from None
+        return tf.distribute.cluster_resolver.TFConfigClusterResolver()
+    return slurm_resolver(tf)
 
 
 class WorkersMissing(TimeoutError):
