@@ -47,7 +47,12 @@ LAYERS = {
     "Dropout": (lambda: kt.layers.Dropout(0.2), SEQUENCE),
     "OneBiasGRU": (lambda: kt.layers.OneBiasGRU(H), SEQUENCE),
     "LSTM": (lambda: kt.layers.LSTM(H, return_sequences=True), SEQUENCE),
+    "LSTM, capped, weight drop": (
+        lambda: kt.layers.LSTM(H, cap_input_gate=True, weight_drop=0.3, return_sequences=True),
+        SEQUENCE,
+    ),
     "LSTM, last output": (lambda: kt.layers.LSTM(H, dropout=0.1), SEQUENCE),
+    "MogrifierLSTM": (lambda: kt.layers.MogrifierLSTM(H, rounds=3, rank=2, return_sequences=True), SEQUENCE),
     "RecurrentHighway": (
         lambda: kt.layers.RecurrentHighway(H, depth=2, recurrent_dropout=0.1, return_sequences=True),
         SEQUENCE,
