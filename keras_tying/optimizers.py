@@ -32,9 +32,6 @@ class _Averaging(keras.optimizers.Optimizer):
     weights, to train on from them, and `averaged_weights` exchanges them for a while.
     """
 
-    average_momentum: float | None
-    average_from_start: bool
-
     def __init__(self, *arguments, average_momentum, average_from_start, **kwargs):
         super().__init__(*arguments, **kwargs)
         if average_momentum is not None:

@@ -62,11 +62,12 @@ class ProjectionRegularizer(keras.regularizers.Regularizer):
 
 @keras.saving.register_keras_serializable("keras_tying")
 class ActivationRegularizer(keras.regularizers.Regularizer):
-    """Penalty on large hidden states (AR): `scale * T * mean(h^2)` for hidden states `h` `[B, T, H]`.
+    """Penalty on large hidden states (AR): `scale * B * T * mean(h^2)` for hidden states `h` `[B, T, H]`.
 
-    It is for the argument `activity_regularizer` of a layer, and belongs to a loss that is summed over the `T` steps of
-    a window, as `SequenceCrossEntropy()` is. `scale` is then the alpha of the paper, whose loss is a mean over steps.
-    Merity et al. regularize the outputs of the last layer after dropout.
+    It is for the argument `activity_regularizer` of a layer; Keras divides the penalty by the `B` rows of the batch. It
+    belongs to a loss that is summed over the `T` steps of a window, as `SequenceCrossEntropy()` is: `scale` is then the
+    alpha of the paper, whose loss is a mean over steps. Merity et al. regularize the outputs of the last layer after
+    dropout.
 
     Args:
         scale: Float, alpha, at least 0. Defaults to 2.
@@ -77,8 +78,8 @@ class ActivationRegularizer(keras.regularizers.Regularizer):
     Example:
 
     >>> import numpy as np, keras_tying as kt
-    >>> float(kt.regularizers.ActivationRegularizer(scale=2.0)(3 * np.ones((4, 5, 6), "float32")))  # 2 * 5 * 9
-    90.0
+    >>> float(kt.regularizers.ActivationRegularizer(scale=2.0)(3 * np.ones((4, 5, 6), "float32")))  # 2 * 4 * 5 * 9
+    360.0
 
     Reference:
         Merity, Keskar and Socher, Regularizing and Optimizing LSTM Language Models, 2018, section 4.6.
@@ -89,7 +90,7 @@ class ActivationRegularizer(keras.regularizers.Regularizer):
         self.scale = scale
 
     def __call__(self, x):
-        return _mean_square(x, self.scale * ops.cast(ops.shape(x)[1], "float32"))
+        return _mean_square(x, x, self.scale)
 
     def get_config(self):
         return {"scale": self.scale}
@@ -97,7 +98,7 @@ class ActivationRegularizer(keras.regularizers.Regularizer):
 
 @keras.saving.register_keras_serializable("keras_tying")
 class TemporalActivationRegularizer(keras.regularizers.Regularizer):
-    """Penalty on changes of hidden states (TAR): `scale * T * mean((h_{t+1} - h_t)^2)` for `h` `[B, T, H]`.
+    """Penalty on changes of hidden states (TAR): `scale * B * T * mean((h_{t+1} - h_t)^2)` for `[B, T, H]`.
 
     It is for the argument `activity_regularizer` of a layer. For the scale see `ActivationRegularizer`. Merity et al.
     regularize the outputs of the last layer before dropout. A window of one step has no changes and no penalty.
@@ -124,13 +125,14 @@ class TemporalActivationRegularizer(keras.regularizers.Regularizer):
         self.scale = scale
 
     def __call__(self, x):
-        return _mean_square(x[:, 1:] - x[:, :-1], self.scale * ops.cast(ops.shape(x)[1], "float32"))
+        return _mean_square(x[:, 1:] - x[:, :-1], x, self.scale)
 
     def get_config(self):
         return {"scale": self.scale}
 
 
-def _mean_square(x, scale):
-    """`scale` times the mean of the squares, float32; 0 without elements."""
+def _mean_square(x, hidden, scale):
+    """`scale` times the mean square of `x`, times rows and steps of `hidden` `[B, T, H]`; 0 without elements."""
     squares = ops.sum(ops.square(ops.cast(x, "float32")))
-    return scale * ops.divide_no_nan(squares, ops.cast(ops.size(x), "float32"))
+    positions = ops.cast(ops.shape(hidden)[0] * ops.shape(hidden)[1], "float32")
+    return scale * positions * ops.divide_no_nan(squares, ops.cast(ops.size(x), "float32"))

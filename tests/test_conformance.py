@@ -86,6 +86,7 @@ SIZES = {
 SIZES_IN_KWARGS = {
     **{name: {"embedding_size": H, "hidden_units": (4,)} for name in kt.zoo.list_models("nn*")},
     **{name: {"units": H} for pattern in ("ptb_*", "vd_lstm_*", "rhn") for name in kt.zoo.list_models(pattern)},
+    "single_layer_lstm": {"embedding_size": H, "units": 4},
     "dl4mt_small": {"embedding_size": H, "units": H},
 }
 """The same for builders that take them as `**kwargs`."""
@@ -100,7 +101,7 @@ BUILDERS = {name: small_arguments(name) for name in kt.zoo.list_models()}
 """Every builder of the zoo, and arguments that make its model small."""
 
 FURTHER = {
-    "untied": (("ptb_small", "ptb_medium", "ptb_large", "rhn"), {"tied": False}),
+    "untied": (("ptb_small", "ptb_medium", "ptb_large", "rhn", "awd_lstm", "single_layer_lstm"), {"tied": False}),
     "tied": (("nnjm_global", "skip_gram", "vd_lstm_small"), {"tied": True}),
     "projection": (("ptb_small", "ptb_medium", "ptb_large"), {"projection": True}),
     "untied, projection": (("ptb_small", "ptb_medium", "ptb_large"), {"tied": False, "projection": True}),

@@ -104,12 +104,10 @@ def _regularized_outputs(dropout, number, rate, activation_scale, temporal_scale
     """The dropout of the last outputs, with the penalties that are not 0."""
     layers = []
     if temporal_scale:
-        regularizer = TemporalActivationRegularizer(scale=temporal_scale)
-        layers.append(
-            keras.layers.Activation("linear", activity_regularizer=regularizer, dtype=dtype, name="raw_outputs")
-        )
-    regularizer = ActivationRegularizer(scale=activation_scale) if activation_scale else None
-    return [*layers, dropout(rate, activity_regularizer=regularizer, name=f"dropout_{number}")]
+        temporal = TemporalActivationRegularizer(scale=temporal_scale)
+        layers.append(keras.layers.Activation("linear", activity_regularizer=temporal, dtype=dtype, name="raw_outputs"))
+    activation = ActivationRegularizer(scale=activation_scale) if activation_scale else None
+    return [*layers, dropout(rate, activity_regularizer=activation, name=f"dropout_{number}")]
 
 
 @register
