@@ -1,9 +1,11 @@
-"""Penalty on the projection before the output embedding."""
+"""Penalties on the projection before the output embedding and on hidden states."""
 
 import keras
 from keras import ops
 
-__all__ = ["ProjectionRegularizer"]
+from keras_tying.checks import check_number
+
+__all__ = ["ActivationRegularizer", "ProjectionRegularizer", "TemporalActivationRegularizer"]
 
 
 @keras.saving.register_keras_serializable("keras_tying")
@@ -56,3 +58,81 @@ class ProjectionRegularizer(keras.regularizers.Regularizer):
 
     def get_config(self):
         return {"scale": self.scale, "norm": self.norm, "batch_size": self.batch_size}
+
+
+@keras.saving.register_keras_serializable("keras_tying")
+class ActivationRegularizer(keras.regularizers.Regularizer):
+    """Penalty on large hidden states (AR): `scale * B * T * mean(h^2)` for hidden states `h` `[B, T, H]`.
+
+    It is for the argument `activity_regularizer` of a layer; Keras divides the penalty by the `B` rows of the batch. It
+    belongs to a loss that is summed over the `T` steps of a window, as `SequenceCrossEntropy()` is: `scale` is then the
+    alpha of the paper, whose loss is a mean over steps. Merity et al. regularize the outputs of the last layer after
+    dropout.
+
+    Args:
+        scale: Float, alpha, at least 0. Defaults to 2.
+
+    Raises:
+        ValueError: If `scale` is negative.
+
+    Example:
+
+    >>> import numpy as np, keras_tying as kt
+    >>> float(kt.regularizers.ActivationRegularizer(scale=2.0)(3 * np.ones((4, 5, 6), "float32")))  # 2 * 4 * 5 * 9
+    360.0
+
+    Reference:
+        Merity, Keskar and Socher, Regularizing and Optimizing LSTM Language Models, 2018, section 4.6.
+    """
+
+    def __init__(self, *, scale=2.0):
+        check_number("scale", scale, least=0)
+        self.scale = scale
+
+    def __call__(self, x):
+        return _mean_square(x, x, self.scale)
+
+    def get_config(self):
+        return {"scale": self.scale}
+
+
+@keras.saving.register_keras_serializable("keras_tying")
+class TemporalActivationRegularizer(keras.regularizers.Regularizer):
+    """Penalty on changes of hidden states (TAR): `scale * B * T * mean((h_{t+1} - h_t)^2)` for `[B, T, H]`.
+
+    It is for the argument `activity_regularizer` of a layer. For the scale see `ActivationRegularizer`. Merity et al.
+    regularize the outputs of the last layer before dropout. A window of one step has no changes and no penalty.
+
+    Args:
+        scale: Float, beta, at least 0. Defaults to 1.
+
+    Raises:
+        ValueError: If `scale` is negative.
+
+    Example:
+
+    >>> import numpy as np, keras_tying as kt
+    >>> hidden = np.array([[[0.0], [3.0], [3.0]]], "float32")
+    >>> float(kt.regularizers.TemporalActivationRegularizer(scale=1.0)(hidden))  # 3 * (9 + 0) / 2
+    13.5
+
+    Reference:
+        Merity, Keskar and Socher, Regularizing and Optimizing LSTM Language Models, 2018, section 4.6.
+    """
+
+    def __init__(self, *, scale=1.0):
+        check_number("scale", scale, least=0)
+        self.scale = scale
+
+    def __call__(self, x):
+        return _mean_square(x[:, 1:] - x[:, :-1], x, self.scale)
+
+    def get_config(self):
+        return {"scale": self.scale}
+
+
+def _mean_square(x, hidden, scale):
+    """`scale` times the mean square of `x`, times rows and steps of `hidden` `[B, T, H]`; 0 without elements."""
+    squares = ops.sum(ops.square(ops.cast(x, "float32")))
+    positions = ops.cast(ops.shape(hidden)[0] * ops.shape(hidden)[1], "float32")
+    return scale * positions * ops.divide_no_nan(squares, ops.cast(ops.size(x), "float32"))

@@ -47,7 +47,12 @@ LAYERS = {
     "Dropout": (lambda: kt.layers.Dropout(0.2), SEQUENCE),
     "OneBiasGRU": (lambda: kt.layers.OneBiasGRU(H), SEQUENCE),
     "LSTM": (lambda: kt.layers.LSTM(H, return_sequences=True), SEQUENCE),
+    "LSTM, capped, weight drop": (
+        lambda: kt.layers.LSTM(H, cap_input_gate=True, weight_drop=0.3, return_sequences=True),
+        SEQUENCE,
+    ),
     "LSTM, last output": (lambda: kt.layers.LSTM(H, dropout=0.1), SEQUENCE),
+    "MogrifierLSTM": (lambda: kt.layers.MogrifierLSTM(H, rounds=3, rank=2, return_sequences=True), SEQUENCE),
     "RecurrentHighway": (
         lambda: kt.layers.RecurrentHighway(H, depth=2, recurrent_dropout=0.1, return_sequences=True),
         SEQUENCE,
@@ -81,6 +86,7 @@ SIZES = {
 SIZES_IN_KWARGS = {
     **{name: {"embedding_size": H, "hidden_units": (4,)} for name in kt.zoo.list_models("nn*")},
     **{name: {"units": H} for pattern in ("ptb_*", "vd_lstm_*", "rhn") for name in kt.zoo.list_models(pattern)},
+    "single_layer_lstm": {"embedding_size": H, "units": 4},
     "dl4mt_small": {"embedding_size": H, "units": H},
 }
 """The same for builders that take them as `**kwargs`."""
@@ -95,7 +101,7 @@ BUILDERS = {name: small_arguments(name) for name in kt.zoo.list_models()}
 """Every builder of the zoo, and arguments that make its model small."""
 
 FURTHER = {
-    "untied": (("ptb_small", "ptb_medium", "ptb_large", "rhn"), {"tied": False}),
+    "untied": (("ptb_small", "ptb_medium", "ptb_large", "rhn", "awd_lstm", "single_layer_lstm"), {"tied": False}),
     "tied": (("nnjm_global", "skip_gram", "vd_lstm_small"), {"tied": True}),
     "projection": (("ptb_small", "ptb_medium", "ptb_large"), {"projection": True}),
     "untied, projection": (("ptb_small", "ptb_medium", "ptb_large"), {"tied": False, "projection": True}),

@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_tying.optimizers import ClippedSGD
+from keras_tying.optimizers import ClippedAdam, ClippedSGD, averaged_weights, use_averaged_weights
 
 
 @pytest.mark.parametrize("clip_norm", [1.0, 100.0])
@@ -60,3 +60,80 @@ def test_sparse_gradient_with_repeated_rows_gives_the_same_bits_each_time(rng):
         optimizer.apply([gradient])
         updated.add(variable.numpy().tobytes() + optimizer.gradient_norm.numpy().tobytes())
     assert len(updated) == 1
+
+
+@pytest.mark.parametrize(("beta_1", "clip_norm", "l2"), [(0.0, 0.5, 0.3), (0.9, None, 0.0), (0.9, 100.0, 0.3)])
+def test_adam_updates_are_those_of_the_clipped_gradient_with_the_penalty(rng, beta_1, clip_norm, l2):
+    values = [rng.normal(size=(5, 3)), rng.normal(size=4)]
+    variables = [keras.Variable(value.astype("float32")) for value in values]
+    optimizer = ClippedAdam(0.1, beta_1, 0.99, clip_norm=clip_norm, l2=l2)
+    means, squares = [0.0, 0.0], [0.0, 0.0]
+    for step in (1, 2, 3):
+        gradients = [rng.normal(size=value.shape) for value in values]
+        optimizer.apply([keras.ops.convert_to_tensor(g.astype("float32")) for g in gradients], variables)
+        gradients = [g + l2 * value for g, value in zip(gradients, values, strict=True)]
+        norm = np.sqrt(sum(np.sum(g**2) for g in gradients))
+        for i, g in enumerate(gradients):
+            g = g * (1 if clip_norm is None else min(1, clip_norm / norm))
+            means[i] = beta_1 * means[i] + (1 - beta_1) * g
+            squares[i] = 0.99 * squares[i] + 0.01 * g**2
+            corrected = means[i] / (1 - beta_1**step), squares[i] / (1 - 0.99**step)
+            values[i] = values[i] - 0.1 * corrected[0] / np.sqrt(corrected[1])
+        np.testing.assert_allclose(optimizer.gradient_norm, norm, rtol=1e-4)
+    for variable, value in zip(variables, values, strict=True):
+        np.testing.assert_allclose(variable, value, rtol=1e-4, atol=1e-4)
+
+
+def averages_of(optimizer, weights, gradients):
+    """The average after each update of one variable, and the weights after each update."""
+    variable, found = keras.Variable(weights), []
+    for gradient in gradients:
+        optimizer.apply([keras.ops.convert_to_tensor(gradient)], [variable])
+        found.append((np.array(optimizer.averages[0]), np.array(variable)))
+    return [np.array(each) for each in zip(*found, strict=True)]
+
+
+@pytest.mark.parametrize("kind", [ClippedSGD, ClippedAdam])
+def test_averages_are_a_mean_at_first_and_exponential_later(rng, kind):
+    averages, weights = averages_of(
+        kind(0.5, average_momentum=0.75), np.zeros(3, "float32"), rng.normal(size=(8, 3)).astype("float32")
+    )
+    for step in range(8):
+        share = max(1 / (step + 1), 0.25)
+        before = averages[step - 1] if step else 0
+        np.testing.assert_allclose(averages[step], (1 - share) * before + share * weights[step], atol=1e-6)
+    np.testing.assert_allclose(averages[3], weights[:4].mean(axis=0), atol=1e-6)
+
+
+def test_a_mean_begins_when_it_is_started(rng):
+    optimizer = ClippedSGD(0.5, average_momentum=1.0, average_from_start=False)
+    variable = keras.Variable(np.zeros(3, "float32"))
+    weights = []
+    for step in range(9):
+        if step == 4:
+            optimizer.start_averaging()
+        optimizer.apply([keras.ops.convert_to_tensor(rng.normal(size=3).astype("float32"))], [variable])
+        weights.append(np.array(variable))
+        expected = weights[-1] if step < 4 else np.mean(weights[4:], axis=0)
+        np.testing.assert_allclose(optimizer.averages[0], expected, atol=1e-6)
+
+
+def test_averaged_weights_are_exchanged_for_a_while_or_for_good(rng):
+    model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
+    model.compile(ClippedSGD(0.1, average_momentum=0.9), "mse")
+    model.fit(rng.normal(size=(30, 2)), rng.normal(size=(30, 1)), batch_size=3, verbose=0)
+    own, averages = model.get_weights(), [np.array(each) for each in model.optimizer.averages]
+    assert np.abs(own[0] - averages[0]).max() > 1e-4
+    with averaged_weights(model):
+        np.testing.assert_array_equal(model.get_weights()[0], averages[0])
+    np.testing.assert_array_equal(model.get_weights()[0], own[0])
+    use_averaged_weights(model)
+    np.testing.assert_array_equal(model.get_weights()[0], averages[0])
+
+
+@pytest.mark.parametrize(
+    "arguments", [{"clip_norm": 0}, {"l2": -1}, {"average_momentum": 1.5}, {"average_from_start": False}]
+)
+def test_arguments_of_adam_outside_their_range_raise(arguments):
+    with pytest.raises(ValueError, match="Received"):
+        ClippedAdam(**arguments)

@@ -54,17 +54,21 @@ class Windows:
         """The next word of each input, of the same shape."""
         return self.block(0, self.batches)[1].reshape(-1, self.sequence_length)
 
-    def block(self, first: int, count: int, rows: slice = slice(None)) -> tuple[np.ndarray, np.ndarray]:
+    def block(
+        self, first: int, count: int, rows: slice = slice(None), *, skip: int = 0
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Inputs and targets of consecutive batches, `int32 [N, B, T]`.
 
         Args:
             first: Index of the first batch.
             count: Maximum number of batches.
             rows: Rows of the text to include.
+            skip: Words at the start of each row that are in no window. With more than 0, at most `T`, there is a batch
+                less.
         """
-        count = min(count, self.batches - first)
+        count = min(count, self.batches - bool(skip) - first)
         start, stop = first * self.sequence_length, (first + count) * self.sequence_length + 1
-        pieces = rows_of(self.ids, self.batch_size, start, stop, rows)
+        pieces = rows_of(self.ids, self.batch_size, start + skip, stop + skip, rows)
 
         def cut(tokens: np.ndarray) -> np.ndarray:
             return np.ascontiguousarray(tokens.reshape(len(tokens), count, self.sequence_length).swapaxes(0, 1))

@@ -6,6 +6,7 @@ from keras_tying.layers.conditional_gru import ConditionalGRU
 from keras_tying.layers.dropout import Dropout
 from keras_tying.layers.gru import OneBiasGRU
 from keras_tying.layers.lstm import LSTM
+from keras_tying.layers.mogrifier_lstm import MogrifierLSTM
 from keras_tying.layers.recurrent_highway import RecurrentHighway
 from keras_tying.layers.section_means import SectionMeans
 from keras_tying.layers.tied_dense import TiedDense
@@ -18,6 +19,7 @@ __all__ = [
     "CarriedState",
     "ConditionalGRU",
     "Dropout",
+    "MogrifierLSTM",
     "OneBiasGRU",
     "RecurrentHighway",
     "SectionMeans",

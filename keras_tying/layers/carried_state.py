@@ -3,7 +3,8 @@
 import keras
 from keras import ops
 
-from keras_tying.checks import check_integer
+from keras_tying.backend.replicas import ReplicaSeedGenerator
+from keras_tying.checks import check_integer, check_rate
 
 
 @keras.saving.register_keras_serializable("keras_tying")
@@ -14,6 +15,8 @@ class CarriedState(keras.layers.Layer):
 
     Args:
         widths: List of integers, the size of each state.
+        reset_rate: Float in [0, 1), the probability that a row starts a window of training from zero. Defaults to 0.
+        seed: Optional integer for these draws.
         **kwargs: Base layer arguments, such as `name`.
 
     Example:
@@ -23,11 +26,19 @@ class CarriedState(keras.layers.Layer):
     >>> state.allocate(20)
     >>> [tuple(value.shape) for value in state.values]
     [(20, 200), (20, 200)]
+
+    Reference:
+        Melis, Dyer and Blunsom, On the State of the Art of Evaluation in Neural Language Models, 2018, whose code
+        resets states with probability 0.01.
     """
 
-    def __init__(self, widths, **kwargs):
+    def __init__(self, widths, *, reset_rate=0.0, seed=None, **kwargs):
         super().__init__(**kwargs)
+        check_rate("reset_rate", reset_rate)
         self.widths = list(widths)
+        self.reset_rate = reset_rate
+        self.seed = seed
+        self.seed_generator = ReplicaSeedGenerator(seed) if reset_rate else None
         self.batch_size = None
         self._states = []
         self.built = True
@@ -61,6 +72,13 @@ class CarriedState(keras.layers.Layer):
         """Copies of the current states."""
         return [ops.copy(variable) for variable in self._states]
 
+    def start(self, training=False):
+        """The states that a window starts with: the current ones, in training with some rows reset to zero."""
+        if not training or not self.reset_rate:
+            return self.values
+        drawn = keras.random.uniform((self.batch_size, 1), seed=self.seed_generator)
+        return [ops.where(drawn < self.reset_rate, ops.zeros_like(value), value) for value in self.values]
+
     @property
     def weights(self):
         """Empty: a model lists the states among its variables, not among its weights."""
@@ -83,4 +101,4 @@ class CarriedState(keras.layers.Layer):
         """Loads nothing."""
 
     def get_config(self):
-        return {**super().get_config(), "widths": self.widths}
+        return {**super().get_config(), "widths": self.widths, "reset_rate": self.reset_rate, "seed": self.seed}

@@ -1,17 +1,33 @@
 """LSTM layer with a faster recurrence."""
 
+from typing import Any, NamedTuple
+
 import keras
 from keras import ops
 
 from keras_tying.backend import dispatch
 from keras_tying.backend.keras_internals import LSTMLoop, replace_seed_generator
 from keras_tying.backend.replicas import ReplicaSeedGenerator
-from keras_tying.checks import check_steps
+from keras_tying.checks import check_rate, check_steps
+
+
+class Masks(NamedTuple):
+    """Dropout masks of a window, scaled so that means do not change.
+
+    Attributes:
+        inputs: Of inputs `[B, I]`: none, one, or one per gate.
+        hidden: Of hidden states `[B, H]`: none, one, or one per gate.
+        kernel: Of the recurrent kernel `[H, 4H]`, or `None`.
+    """
+
+    inputs: list
+    hidden: list
+    kernel: Any = None
 
 
 @dispatch
-def run_loop(layer, sequences, initial_state, mask, training, dropout):
-    """Runs the recurrence of an LSTM layer with the loop of Keras.
+def run_loop(layer, sequences, initial_state, mask, training, masks):
+    """Runs the recurrence of an LSTM layer: the loop of Keras, or a scan for what Keras does not have.
 
     Args:
         layer: The `LSTM`.
@@ -19,12 +35,74 @@ def run_loop(layer, sequences, initial_state, mask, training, dropout):
         initial_state: Hidden and cell state `[B, H]`.
         mask: Optional booleans `[B, T]`.
         training: Boolean, whether dropout is active.
-        dropout: Dropout masks: a list for inputs and a list for hidden states, of zero, one or four masks.
+        masks: Dropout `Masks`.
 
     Returns:
         The last output `[B, H]`, the outputs `[B, T, H]`, and the last hidden and cell state.
     """
+    if layer.cap_input_gate or masks.kernel is not None:
+        return scan_loop(layer, sequences, initial_state, mask, masks)
     return LSTMLoop.run_loop(layer, sequences, initial_state, mask, training)
+
+
+def scan_loop(layer, sequences, initial_state, mask, masks):
+    """Runs the recurrence of an LSTM layer with `scan_time`. For arguments and results see `run_loop`."""
+    mask = mask[0] if isinstance(mask, (list, tuple)) else mask
+    weights = [w if w is None else ops.cast(w, sequences.dtype) for w in layer.recurrence_weights(masks)]
+    steps = [_time_major(layer.prepare(sequences, weights, masks), layer.go_backwards)]
+    if mask is not None:
+        steps.append(_time_major(ops.cast(ops.expand_dims(mask, -1), sequences.dtype), layer.go_backwards))
+
+    def step(states, inputs):
+        hidden, cell = states
+        prepared, *live = inputs
+        new_hidden, new_cell = layer.next_states(layer.gates(prepared, hidden, weights, masks), cell)
+        if live:
+            new_cell = cell + live[0] * (new_cell - cell)
+            new_hidden = hidden + live[0] * (new_hidden - hidden)
+        return new_hidden, new_cell
+
+    (_, cell), states = scan_time(step, tuple(initial_state), steps)
+    states = ops.swapaxes(states, 0, 1)
+    outputs = states if mask is None else _masked_outputs(layer, states, mask)
+    return outputs[:, -1], outputs, [states[:, -1], cell]
+
+
+@dispatch
+def scan_time(step, states, sequences):
+    """Applies `step` to each time step.
+
+    Args:
+        step: Takes a tuple of states and the items of one time step; returns the new states.
+        states: Initial states, a tuple.
+        sequences: List of tensors `[T, ...]`.
+
+    Returns:
+        The last states, and the first state after each step `[T, ...]`.
+    """
+    last, (first, *_) = ops.scan(lambda states, inputs: (step(states, inputs),) * 2, states, tuple(sequences))
+    return last, first
+
+
+def product(values, kernel, masks=()):
+    """Products `[..., 4H]` of values `[..., I]` that have no dropout mask, one mask, or one mask per gate."""
+    parts = ops.split(kernel, len(masks), axis=-1) if len(masks) > 1 else [kernel]
+    dropped = [values * mask for mask in masks] or [values]
+    products = [ops.matmul(value, part) for value, part in zip(dropped, parts, strict=True)]
+    return products[0] if len(products) == 1 else ops.concatenate(products, axis=-1)
+
+
+def _time_major(tensor, go_backwards):
+    tensor = ops.swapaxes(tensor, 0, 1)
+    return ops.flip(tensor, 0) if go_backwards else tensor
+
+
+def _masked_outputs(layer, states, mask):
+    """Outputs at masked steps as in the Keras layer: the previous output, or zero."""
+    mask = ops.flip(mask, 1) if layer.go_backwards else ops.convert_to_tensor(mask)
+    if not layer.zero_output_for_mask:
+        mask = ops.cumsum(ops.cast(mask, "int32"), axis=1) > 0
+    return ops.where(ops.expand_dims(mask, -1), states, ops.zeros((), states.dtype))
 
 
 @keras.saving.register_keras_serializable("keras_tying")
@@ -49,11 +127,21 @@ class LSTM(LSTMLoop):
     gates share one mask, and with `drop_outputs` the output is `h_t` times that mask (Inan et al.). The returned
     states are not masked.
 
+    With `cap_input_gate` the input gate is at most what the forget gate lets go, so that cells stay in [-1, 1]
+    (Melis et al.)::
+
+        c_t = sigmoid(z_f) * c_{t-1} + min(sigmoid(z_i), 1 - sigmoid(z_f)) * tanh(z_g)
+
+    `weight_drop` is dropout of the elements of the recurrent matrix `R`, with one mask for the rows and steps of a
+    window (Merity et al.). Both options run on any backend; cuDNN has neither.
+
     Args:
         units: Integer `H`.
         shared_dropout_masks: Boolean, whether the four gates use the same masks. Defaults to `False`.
         drop_outputs: Boolean, whether the outputs are multiplied by the recurrent mask; needs
             `shared_dropout_masks`. Defaults to `False`.
+        cap_input_gate: Boolean, whether the input gate is at most 1 minus the forget gate. Defaults to `False`.
+        weight_drop: Float in [0, 1), the rate of dropped elements of the recurrent matrix. Defaults to 0.
         **kwargs: The other arguments of `keras.layers.LSTM`.
 
     Example:
@@ -67,10 +155,21 @@ class LSTM(LSTMLoop):
     References:
         Hochreiter and Schmidhuber, Long Short-Term Memory, 1997. Gal and Ghahramani, A Theoretically
         Grounded Application of Dropout in Recurrent Neural Networks, 2016. Inan, Khosravi and Socher,
-        Tying Word Vectors and Word Classifiers, appendix A.
+        Tying Word Vectors and Word Classifiers, appendix A. Melis, Dyer and Blunsom, On the State of the Art of
+        Evaluation in Neural Language Models, 2018. Merity, Keskar and Socher, Regularizing and Optimizing LSTM
+        Language Models, 2018, section 2.
     """
 
-    def __init__(self, units, *args, shared_dropout_masks=False, drop_outputs=False, **kwargs):
+    def __init__(
+        self,
+        units,
+        *args,
+        shared_dropout_masks=False,
+        drop_outputs=False,
+        cap_input_gate=False,
+        weight_drop=0.0,
+        **kwargs,
+    ):
         super().__init__(units, *args, **kwargs)
         if drop_outputs and not shared_dropout_masks:
             raise ValueError(
@@ -78,7 +177,10 @@ class LSTM(LSTMLoop):
                 f"Received: drop_outputs={drop_outputs}, shared_dropout_masks={shared_dropout_masks}"
             )
         self.shared_dropout_masks = shared_dropout_masks
+        check_rate("weight_drop", weight_drop)
         self.drop_outputs = drop_outputs
+        self.cap_input_gate = cap_input_gate
+        self.weight_drop = weight_drop
         replace_seed_generator(self.cell, ReplicaSeedGenerator)
 
     def call(self, sequences, initial_state=None, mask=None, training=False):
@@ -86,26 +188,64 @@ class LSTM(LSTMLoop):
         return super().call(sequences, initial_state, mask, training)
 
     def run_loop(self, sequences, initial_state, mask, training):
-        dropout = self._masks(sequences, initial_state[0]) if training else [[], []]
-        last, outputs, states = run_loop(self, sequences, initial_state, mask, training, dropout)
-        if self.drop_outputs and dropout[1]:
-            kept = dropout[1][0]
+        masks = self._masks(sequences, initial_state[0]) if training else Masks([], [])
+        last, outputs, states = self._loop(sequences, initial_state, mask, training, masks)
+        if self.drop_outputs and masks.hidden:
+            kept = masks.hidden[0]
             last, outputs = last * kept, outputs * ops.expand_dims(kept, 1)
         return last, outputs, states
 
+    def _loop(self, *arguments):
+        return run_loop(self, *arguments)
+
+    def recurrence_weights(self, masks):
+        """Kernel `[I, 4H]`, recurrent kernel `[H, 4H]` with its dropout mask, and bias `[4H]` or `None`."""
+        recurrent_kernel = self.cell.recurrent_kernel
+        if masks.kernel is not None:
+            recurrent_kernel = recurrent_kernel * ops.cast(masks.kernel, recurrent_kernel.dtype)
+        return self.cell.kernel, recurrent_kernel, self.cell.bias
+
+    def prepare(self, sequences, weights, masks):
+        """What is computed for all steps at once: the inputs' part of the gates, `[B, T, 4H]`."""
+        kernel, _, bias = weights
+        projected = product(sequences, kernel, [ops.expand_dims(mask, 1) for mask in masks.inputs])
+        return projected if bias is None else projected + bias
+
+    def gates(self, prepared, hidden, weights, masks):
+        """The gates before their nonlinearities `[B, 4H]`, from a step of `prepare` and the last hidden state."""
+        return prepared + product(hidden, weights[1], masks.hidden)
+
+    def next_states(self, gates, cell):
+        """The next hidden and cell state `[B, H]` from the gates before their nonlinearities `[B, 4H]`."""
+        i, f, g, o = ops.split(gates, 4, axis=-1)
+        i, f, o = self.recurrent_activation(i), self.recurrent_activation(f), self.recurrent_activation(o)
+        if self.cap_input_gate:
+            i = ops.minimum(i, 1 - f)
+        cell = f * cell + i * self.activation(g)
+        return o * self.activation(cell), cell
+
     def _masks(self, sequences, hidden):
-        """Dropout masks of a window: a list for inputs and a list for hidden states, of zero, one or four masks."""
+        """Dropout `Masks` of a window."""
         drawn = self.cell.get_dropout_mask(sequences[:, 0]), self.cell.get_recurrent_dropout_mask(hidden)
-        masks = [[] if mask is None else mask if isinstance(mask, list) else [mask] for mask in drawn]
+        inputs, hidden = ([] if mask is None else mask if isinstance(mask, list) else [mask] for mask in drawn)
         if self.shared_dropout_masks:
-            for mask in masks:
+            for mask in (inputs, hidden):
                 mask[:] = mask[:1] * len(mask)  # in place: the loop of Keras reads the cell's own list
-            return [mask[:1] for mask in masks]
-        return masks
+            inputs, hidden = inputs[:1], hidden[:1]
+        return Masks(inputs, hidden, self._kernel_mask())
+
+    def _kernel_mask(self):
+        """The dropout mask of the recurrent kernel `[H, 4H]` for a window, or `None`."""
+        if not self.weight_drop:
+            return None
+        ones = ops.ones((self.units, 4 * self.units), self.compute_dtype)
+        return keras.random.dropout(ones, self.weight_drop, seed=self.cell.seed_generator)
 
     def get_config(self):
         return {
             **super().get_config(),
             "shared_dropout_masks": self.shared_dropout_masks,
             "drop_outputs": self.drop_outputs,
+            "cap_input_gate": self.cap_input_gate,
+            "weight_drop": self.weight_drop,
         }

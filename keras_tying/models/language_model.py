@@ -50,6 +50,8 @@ class LanguageModel(NextWordModel):
         embedding: The `TiedEmbedding` of the words. It also scores the next word.
         hidden_layers: List of layers, from embedded words `[B, T, H]` to hidden states `[B, T, H]` before the output
             embedding. Recurrent layers need `return_sequences=True` and `return_state=True`.
+        state_reset_rate: Float in [0, 1), the probability that a row starts a window of training from a zero state
+            instead of the carried one. Defaults to 0.
         **kwargs: `name`, `dtype`, `trainable`.
 
     Call arguments:
@@ -85,7 +87,7 @@ class LanguageModel(NextWordModel):
         Press and Wolf, Using the Output Embedding to Improve Language Models, section 3.
     """
 
-    def __init__(self, embedding, hidden_layers, **kwargs):
+    def __init__(self, embedding, hidden_layers, *, state_reset_rate=0.0, **kwargs):
         if not isinstance(embedding, TiedEmbedding):
             raise ValueError(f"`embedding` must be a TiedEmbedding. Received: embedding={embedding!r}")
         super().__init__(**{"dtype": policy_of(embedding), **kwargs})
@@ -98,7 +100,7 @@ class LanguageModel(NextWordModel):
                 f"With mask_zero=True all hidden layers must support masks. Received: {without}, which do not"
             )
         widths = [width for layer in self.recurrent_layers for width in keras.tree.flatten(layer.state_size)]
-        self.carried = CarriedState(widths, name="carried_state")
+        self.carried = CarriedState(widths, reset_rate=state_reset_rate, name="carried_state")
         self.build((None, None))
 
     @property
@@ -211,7 +213,7 @@ class LanguageModel(NextWordModel):
         if batch not in (None, rows):
             raise ValueError(f"The carried state needs batches of {rows} rows. Received: a batch of {batch} rows.")
         inputs = ops.reshape(inputs, (rows, -1 if steps is None else steps))  # makes the batch size static
-        hidden, states = self.hidden_states(inputs, self.carried.values, training)
+        hidden, states = self.hidden_states(inputs, self.carried.start(training), training)
         self.carried.update(states)
         return hidden, states
 
@@ -307,6 +309,7 @@ class LanguageModel(NextWordModel):
         return {
             **super().get_config(),
             **layer_configs(embedding=self.embedding, hidden_layers=self.hidden_layers),
+            "state_reset_rate": self.carried.reset_rate,
         }
 
 

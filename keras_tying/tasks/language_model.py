@@ -41,6 +41,10 @@ class LanguageModelTask(TextTask):
         """Weights that training starts from, by place. Empty: random ones."""
 
     @property
+    def best_metric(self) -> str | None:  # type: ignore[override]  # the recipe decides
+        return "val_perplexity" if self.recipe.optimisation.keep_best else None
+
+    @property
     def epoch_size(self) -> int:
         return len(self.ids["train"])
 
@@ -99,18 +103,23 @@ class LanguageModelTask(TextTask):
 
     def describe(self, model: keras.Model) -> str:
         settings, cut = self.recipe.optimisation, self.windows()
+        batches = self._window_batches().total
         untied = self.build_model(tied=False).count_params()
         return (
             f"parameters  {model.count_params():,} (untied: {untied:,})\n"
             f"vocabulary  {len(self.vocabulary):,} words\n"
             + "".join(f"{split:10}  {len(ids):,} tokens\n" for split, ids in self.ids.items())
-            + f"batches     {cut.batches:,} per epoch, {settings.batch_size} rows x {settings.sequence_length} words; "
+            + f"batches     {batches:,} per epoch, {settings.batch_size} rows x {settings.sequence_length} words; "
             f"{cut.lost:,} training tokens at the ends of rows are not used"
         )
 
     def batches(self, model: keras.Model) -> "WindowBatches":
         model.carry_state(self.recipe.optimisation.batch_size)
-        return WindowBatches(self.windows())
+        return self._window_batches()
+
+    def _window_batches(self) -> "WindowBatches":
+        seed = self.settings.seed if self.recipe.optimisation.random_starts else None
+        return WindowBatches(self.windows(), seed)
 
     def validate(self, model: keras.Model) -> dict[str, float]:
         """Perplexity of the validation text, read in as many rows as a training batch has."""
@@ -157,19 +166,43 @@ class LanguageModelTask(TextTask):
 
 
 class WindowBatches(BlockBatches):
-    """Windows of a text in batches, the same in each epoch.
+    """Windows of a text in batches, the same in each epoch or with random starts.
+
+    With random starts each epoch skips a number of words below `sequence_length` at the start of every row, so that
+    windows end at other words, and an epoch has one batch less. Merity et al. draw the length of each window for this
+    purpose; with one length, one shape of batches is compiled, and the learning rate needs no scale.
 
     Args:
         windows: The text.
+        seed: Seed of random starts. Default: the windows are the same in each epoch.
+
+    Raises:
+        ValueError: If random starts leave no batch.
+
+    Reference:
+        Merity, Keskar and Socher, Regularizing and Optimizing LSTM Language Models, 2018, section 4.1.
     """
 
-    def __init__(self, windows: Windows):
+    def __init__(self, windows: Windows, seed: int | None = None):
         super().__init__()
         self.windows = windows
+        self.seed = seed
         self.batch_size = windows.batch_size
-        self.total = windows.batches
+        self.total = windows.batches - (seed is not None)
         self.words_per_batch = windows.batch_size * windows.sequence_length
+        if self.total < 1:
+            raise ValueError(
+                "With optimisation.random_starts a text needs at least two windows per row. "
+                f"Received: {len(windows.ids):,} tokens. Use more text, a smaller batch size or shorter windows."
+            )
 
     def block(self, index: int, count: int, rows: slice = slice(None)) -> tuple[np.ndarray, np.ndarray]:
         """Inputs and targets `int32 [N, B, T]` of up to `count` batches."""
-        return self.windows.block(self.first_batch + index, count, rows)
+        first = self.first_batch + index
+        return self.windows.block(first, min(count, self.total - first), rows, skip=self._skip())
+
+    def _skip(self) -> int:
+        """Words that this epoch skips."""
+        if self.seed is None:
+            return 0
+        return int(np.random.default_rng([self.seed, self.epoch]).integers(self.windows.sequence_length))

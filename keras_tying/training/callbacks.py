@@ -12,6 +12,7 @@ import keras
 import numpy as np
 
 from keras_tying.backend.replicas import is_chief, of_chief, sum_over_workers
+from keras_tying.optimizers import averaged_weights
 from keras_tying.training.checkpoints import Checkpoint, CheckpointStore, read_variables, write_variables
 from keras_tying.training.progress import Progress, read_progress
 from keras_tying.training.runs import Run
@@ -72,7 +73,7 @@ class LogGradientNorm(keras.callbacks.Callback):
 
 
 class Validation(keras.callbacks.Callback):
-    """Adds the metrics of the validation text to those of the epoch.
+    """Adds the metrics of the validation text to those of the epoch, with averaged weights if the optimizer has them.
 
     Every worker measures; all of them use the numbers of the chief.
     """
@@ -82,12 +83,34 @@ class Validation(keras.callbacks.Callback):
         self.measure = measure
 
     def on_epoch_end(self, epoch, logs=None):
-        for name, value in self.measure().items():
+        with averaged_weights(self.model):
+            measured = self.measure()
+        for name, value in measured.items():
             logs[name] = of_chief(self.model, value)
 
 
+class StartAveraging(keras.callbacks.Callback):
+    """Starts the mean of the weights when `starts` says so. It comes after `Validation`.
+
+    Args:
+        starts: Takes the validation perplexities of all epochs so far.
+        progress: With the metrics of the epochs before.
+    """
+
+    def __init__(self, starts: Callable[[list[float]], bool], progress: Progress):
+        super().__init__()
+        self.starts = starts
+        self.progress = progress
+
+    def on_epoch_end(self, epoch, logs=None):
+        optimizer = getattr(self.model.optimizer, "inner_optimizer", self.model.optimizer)
+        perplexities = [metrics["val_perplexity"] for metrics in self.progress.history] + [logs["val_perplexity"]]
+        if not float(keras.ops.convert_to_numpy(optimizer.is_averaging)) and self.starts(perplexities):
+            optimizer.start_averaging()
+
+
 class KeepBest(keras.callbacks.Callback):
-    """Keeps the variables of the epoch with the best validation metric.
+    """Keeps the variables of the epoch with the best validation metric, with averaged weights if there are any.
 
     It comes after `Validation` and before `SaveCheckpoints`, which adds the epoch to the history.
 
@@ -107,7 +130,8 @@ class KeepBest(keras.callbacks.Callback):
     def on_epoch_end(self, epoch, logs=None):
         value = float(logs[self.metric])
         if all(self.sign * value > self.sign * earlier[self.metric] for earlier in self.progress.history):
-            values = read_variables(self.model)
+            with averaged_weights(self.model):
+                values = read_variables(self.model)
             if is_chief(self.model):
                 self.store.save(Checkpoint(values, {"epoch": epoch, self.metric: value}))
 

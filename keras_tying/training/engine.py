@@ -12,7 +12,7 @@ from keras_tying import backend
 from keras_tying.backend.replicas import rows_per_replica
 from keras_tying.distribution import Distribution
 from keras_tying.files import replacing
-from keras_tying.optimizers import ClippedSGD
+from keras_tying.optimizers import ClippedAdam, ClippedSGD, use_averaged_weights
 from keras_tying.training.batches import BlockBatches, EpochBatches
 from keras_tying.training.callbacks import (
     KeepBest,
@@ -20,12 +20,13 @@ from keras_tying.training.callbacks import (
     LogLearningRate,
     ResetState,
     SaveCheckpoints,
+    StartAveraging,
     StopOnNaN,
     Validation,
 )
 from keras_tying.training.checkpoints import CheckpointStore
 from keras_tying.training.console import ProgressBar
-from keras_tying.training.optimisation import changes_by_epoch, learning_rate, make_optimizer
+from keras_tying.training.optimisation import averaging_starts, changes_by_epoch, learning_rate, make_optimizer
 from keras_tying.training.progress import Progress
 from keras_tying.training.runs import Run, environment, training_record
 from keras_tying.training.task import Task
@@ -92,7 +93,7 @@ def compile_model(task: Task, model: keras.Model) -> EpochBatches:
     optimisation = task.recipe.optimisation
     batches = task.batches(model)
     model.compile(
-        make_optimizer(optimisation, optimisation.epochs * batches.total),
+        make_optimizer(optimisation, batches.total),
         task.loss(),
         steps_per_execution=steps_per_execution(batches),
     )
@@ -152,8 +153,9 @@ def fit(
 ) -> Progress:
     """Trains a new model by the task's recipe, from the run's newest checkpoint if it has one.
 
-    The model ends as the last epoch left it, or as the best one did if the task keeps the best. For arguments and
-    errors see `train`; `is_chief` says whether this process prints and writes logs.
+    The model ends as the last epoch left it, or as the best one did if the task keeps the best; if the optimizer has
+    averaged weights, with them. For arguments and errors see `train`; `is_chief` says whether this process prints and
+    writes logs.
     """
     optimisation = task.recipe.optimisation
     batches = compile_model(task, model)
@@ -182,7 +184,9 @@ def fit(
         callbacks += [ProgressBar(optimisation.epochs, batches, progress), TensorBoardLog(run.tensorboard, task)]
     callbacks += [*filter(None, [best]), checkpoints]
     _fit_epochs(model, batches, optimisation, progress, callbacks, checkpoints)
-    if best is not None:
+    if best is None:
+        use_averaged_weights(model)
+    else:
         best.restore(model)
     return progress
 
@@ -200,7 +204,10 @@ def _before_logs(task: Task, model: keras.Model, progress: Progress) -> list[ker
         callbacks.append(ResetState(progress))
     if changes_by_epoch(optimisation):
         callbacks.append(keras.callbacks.LearningRateScheduler(lambda *_: learning_rate(optimisation, progress)))
-    if isinstance(getattr(model.optimizer, "inner_optimizer", model.optimizer), ClippedSGD):
+    if optimisation.averaging == "non_monotonic":
+        epochs = optimisation.non_monotonic_epochs
+        callbacks.append(StartAveraging(lambda perplexities: averaging_starts(perplexities, epochs), progress))
+    if isinstance(getattr(model.optimizer, "inner_optimizer", model.optimizer), (ClippedSGD, ClippedAdam)):
         callbacks.append(LogGradientNorm())
     return callbacks
 

@@ -4,46 +4,91 @@ from itertools import pairwise
 
 import keras
 
-from keras_tying.optimizers import ClippedSGD
+from keras_tying.optimizers import ClippedAdam, ClippedSGD
 from keras_tying.training.progress import Progress
 from keras_tying.zoo.recipes import Optimisation
 
 
-def make_optimizer(optimisation: Optimisation, updates: int) -> keras.optimizers.Optimizer:
+def make_optimizer(optimisation: Optimisation, updates_per_epoch: int) -> keras.optimizers.Optimizer:
     """The optimizer of a recipe.
 
     Args:
         optimisation: The recipe's table.
-        updates: Number of updates of the whole training, over which a linear schedule falls.
+        updates_per_epoch: Number of updates per epoch. The schedules end with the last epoch.
 
     Raises:
         ValueError: If the settings do not go together.
     """
     o = optimisation
-    clipped = o.optimizer == "sgd" and o.clip_norm is not None
-    if (o.decoupled_weight_decay or o.l2) and not clipped:
-        raise ValueError(
-            "optimisation.decoupled_weight_decay and optimisation.l2 need the optimizer sgd with a clip_norm. "
-            f"Received: optimizer={o.optimizer!r}, clip_norm={o.clip_norm}"
+    adaptive = o.optimizer in ("adam", "rmsprop")
+    ours = adaptive or (o.optimizer == "sgd" and o.clip_norm is not None)
+    needs = {
+        "decoupled_weight_decay": (o.decoupled_weight_decay, ours and not adaptive, "the optimizer sgd"),
+        "l2": (o.l2, ours, "the optimizer adam, rmsprop or sgd"),
+        "averaging": (o.averaging, ours, "the optimizer adam, rmsprop or sgd"),
+    }
+    for name, (value, possible, what) in needs.items():
+        if value and not possible:
+            raise ValueError(
+                f"optimisation.{name} needs {what}, and sgd needs a clip_norm. "
+                f"Received: {name}={value!r}, optimizer={o.optimizer!r}, clip_norm={o.clip_norm}"
+            )
+    rate = _schedule(o, updates_per_epoch)
+    averaging = {
+        "average_momentum": {None: None, "exponential": o.average_momentum, "non_monotonic": 1.0}[o.averaging],
+        "average_from_start": o.averaging != "non_monotonic",
+    }
+    if adaptive:
+        beta_1, epsilon = (0.0, 1e-8) if o.optimizer == "rmsprop" else (0.9, 1e-7)
+        return ClippedAdam(rate, beta_1, o.beta_2, epsilon, clip_norm=o.clip_norm, l2=o.l2, **averaging)
+    if ours:
+        return ClippedSGD(
+            rate,
+            clip_norm=o.clip_norm,
+            decoupled_weight_decay=o.decoupled_weight_decay,
+            weight_decay=o.l2 or None,
+            **averaging,
         )
-    if o.final_learning_rate is not None and changes_by_epoch(o):
+    if o.optimizer == "adadelta":
+        return keras.optimizers.Adadelta(rate, rho=0.95, epsilon=1e-6, global_clipnorm=o.clip_norm)
+    return keras.optimizers.SGD(rate)
+
+
+def _schedule(o: Optimisation, updates_per_epoch: int) -> float | keras.optimizers.schedules.LearningRateSchedule:
+    """The learning rate, or a schedule that ends with the last epoch."""
+    if o.final_learning_rate is None:
+        if o.schedule != "linear" or o.warmup_epochs:
+            raise ValueError(
+                "optimisation.schedule and optimisation.warmup_epochs need final_learning_rate. "
+                f"Received: schedule={o.schedule!r}, warmup_epochs={o.warmup_epochs}, final_learning_rate=None"
+            )
+        return o.learning_rate
+    if changes_by_epoch(o):
         raise ValueError(
             "optimisation.final_learning_rate excludes decay and halve_when_worse: choose one schedule. "
             f"Received: final_learning_rate={o.final_learning_rate}, decay={o.decay}, "
             f"halve_when_worse={o.halve_when_worse}"
         )
-    rate: float | keras.optimizers.schedules.LearningRateSchedule = o.learning_rate
-    if o.final_learning_rate is not None:
-        rate = keras.optimizers.schedules.PolynomialDecay(o.learning_rate, updates, o.final_learning_rate)
-    if clipped:
-        return ClippedSGD(
-            rate, clip_norm=o.clip_norm, decoupled_weight_decay=o.decoupled_weight_decay, weight_decay=o.l2 or None
+    updates = o.epochs * updates_per_epoch
+    if o.schedule == "linear":
+        if o.warmup_epochs:
+            raise ValueError(
+                'optimisation.warmup_epochs needs schedule="cosine". '
+                f"Received: schedule={o.schedule!r}, warmup_epochs={o.warmup_epochs}"
+            )
+        return keras.optimizers.schedules.PolynomialDecay(o.learning_rate, updates, o.final_learning_rate)
+    warmup = round(o.warmup_epochs * updates_per_epoch)
+    if warmup >= updates:
+        raise ValueError(
+            "optimisation.warmup_epochs must be below optimisation.epochs. "
+            f"Received: warmup_epochs={o.warmup_epochs}, epochs={o.epochs}"
         )
-    if o.optimizer == "sgd":
-        return keras.optimizers.SGD(rate)
-    if o.optimizer == "adadelta":
-        return keras.optimizers.Adadelta(rate, rho=0.95, epsilon=1e-6, global_clipnorm=o.clip_norm)
-    return keras.optimizers.Adam(rate, global_clipnorm=o.clip_norm)
+    final = o.final_learning_rate / o.learning_rate
+    if not warmup:
+        return keras.optimizers.schedules.CosineDecay(o.learning_rate, updates, final)
+    return keras.optimizers.schedules.CosineDecay(
+        0.0, updates - warmup, final, warmup_target=o.learning_rate, warmup_steps=warmup
+    )
 
 
 def changes_by_epoch(optimisation: Optimisation) -> bool:
@@ -98,3 +143,22 @@ def halved_rate(perplexities: list[float], learning_rate: float) -> float:
         Zhang and Qi, Neural Network Joint Language Model, section 4.
     """
     return learning_rate * 0.5 ** sum(later > earlier for earlier, later in pairwise(perplexities))
+
+
+def averaging_starts(perplexities: list[float], epochs: int) -> bool:
+    """Whether the mean of NT-ASGD starts after the last of these epochs.
+
+    Args:
+        perplexities: Validation perplexities of the epochs so far.
+        epochs: Number of epochs before the last one whose perplexities do not count.
+
+    Example:
+
+    >>> averaging_starts([90.0, 80.0, 75.0, 70.0], 2), averaging_starts([90.0, 80.0, 82.0, 81.0, 81.0], 2)
+    (False, True)
+
+    Reference:
+        Merity, Keskar and Socher, Regularizing and Optimizing LSTM Language Models, 2018, algorithm 1.
+    """
+    *earlier, last = perplexities
+    return len(earlier) > epochs and last > min(earlier[:-epochs])

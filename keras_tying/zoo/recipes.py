@@ -16,6 +16,7 @@ from keras_tying.files import supersede, write_atomically
 from keras_tying.tables import Table, parse_toml, read_toml, validate_table
 
 Precision = Literal["float32", "mixed_bfloat16", "mixed_float16"]
+OptimizerName = Literal["sgd", "adam", "rmsprop", "adadelta"]
 TaskName = Literal["language_model", "translation", "joint_language_model", "skip_gram"]
 
 
@@ -36,16 +37,22 @@ class Loss(Table):
 class Optimisation(Table):
     """Optimizer, learning rate and length of training."""
 
-    optimizer: Literal["sgd", "adam", "adadelta"] = "sgd"
-    """The optimizer. Adadelta has the published rho 0.95 and epsilon 1e-6."""
+    optimizer: OptimizerName = "sgd"
+    """The optimizer. Adadelta has the published rho 0.95 and epsilon 1e-6. RMSprop is Adam with beta_1 0."""
+    beta_2: float = Field(default=0.999, ge=0, lt=1)
+    """Momentum of the mean square of the gradient (adam and rmsprop only)."""
     learning_rate: float = Field(default=1.0, gt=0)
-    """Learning rate at the start."""
+    """Learning rate at the start, after the warm-up."""
     full_rate_epochs: int | None = Field(default=None, ge=0)
     """Epochs at the full learning rate. `decay` applies after them."""
     decay: float = Field(default=1.0, gt=0, le=1)
     """Factor of the learning rate for each epoch after `full_rate_epochs`."""
     final_learning_rate: float | None = Field(default=None, ge=0)
-    """The learning rate falls linearly to this value at the last update."""
+    """The learning rate falls to this value at the last update."""
+    schedule: Literal["linear", "cosine"] = "linear"
+    """How the learning rate falls to `final_learning_rate`."""
+    warmup_epochs: float = Field(default=0.0, ge=0)
+    """Epochs in which the learning rate rises linearly from 0, before the cosine: a one-cycle schedule."""
     halve_when_worse: bool = False
     """The learning rate is halved after each epoch that increases the validation perplexity."""
     clip_norm: float | None = Field(default=None, gt=0)
@@ -53,7 +60,16 @@ class Optimisation(Table):
     decoupled_weight_decay: float = Field(default=0.0, ge=0, lt=1)
     """After each update all parameters are multiplied by 1 minus this value (sgd with `clip_norm` only)."""
     l2: float = Field(default=0.0, ge=0)
-    """L2 penalty on all parameters: l2 / 2 times the sum of squares, not clipped (sgd with `clip_norm` only)."""
+    """L2 penalty on all parameters, l2 / 2 times the sum of squares. Its gradient is clipped (adam and rmsprop) or
+    not (sgd with `clip_norm`)."""
+    averaging: Literal["exponential", "non_monotonic"] | None = None
+    """Validation and the trained model use an average of the weights (not adadelta, nor sgd without `clip_norm`): an
+    exponential one, or the mean since the validation perplexity was worse than the best of all but the last
+    `non_monotonic_epochs` epochs (NT-ASGD)."""
+    average_momentum: float = Field(default=0.999, ge=0, lt=1)
+    """Momentum of the exponential average."""
+    non_monotonic_epochs: int = Field(default=5, ge=1)
+    """Number of last epochs whose validation perplexities do not start the mean."""
     epochs: int = Field(default=1, ge=1)
     """Maximum number of epochs."""
     patience: int | None = Field(default=None, ge=1)
@@ -161,6 +177,10 @@ class WindowOptimisation(Optimisation):
     """Number of rows into which the training text is cut."""
     sequence_length: int = Field(default=20, ge=1)
     """Words per window: the length of backpropagation through time."""
+    random_starts: bool = False
+    """Each epoch skips a random number of words, below `sequence_length`, so that windows end at other words."""
+    keep_best: bool = False
+    """The run ends with the weights of the epoch with the best validation perplexity, not with the last ones."""
 
 
 class LanguageModelRecipe(Recipe):
@@ -183,7 +203,7 @@ class ParallelData(Table):
 
 
 class TokenBatchOptimisation(Optimisation):
-    optimizer: Literal["sgd", "adam", "adadelta"] = "adam"
+    optimizer: OptimizerName = "adam"
     learning_rate: float = Field(default=1e-3, gt=0)
     clip_norm: float | None = Field(default=1.0, gt=0)
     epochs: int = Field(default=10, ge=1)

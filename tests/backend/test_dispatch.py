@@ -93,6 +93,18 @@ def highway_states(function, rng, monkeypatch, unrolled_steps):
     return [with_gradients(lambda: function(*arguments, kept=kept), arguments) for kept in (None, kept)]  # noqa: B023  # called at once
 
 
+@case(lstm.scan_time, **UNROLLED_OR_LOOPED)
+def scanned(function, rng, monkeypatch, unrolled_steps):
+    monkeypatch.setattr(scan, "UNROLLED_STEPS", unrolled_steps)
+    states, sequences = (normal(rng, 3), normal(rng, 3)), [normal(rng, 6, 3), normal(rng, 6, 1)]
+
+    def step(states, inputs):
+        first, second = states
+        return first * inputs[0] + second, keras.ops.tanh(second + inputs[1])
+
+    return with_gradients(lambda: keras.tree.flatten(function(step, states, sequences)), [*states, *sequences])
+
+
 @case(
     lstm.run_loop,
     plain={},
@@ -100,6 +112,8 @@ def highway_states(function, rng, monkeypatch, unrolled_steps):
     masked={"masked": True},
     **{"inputs dropped": {"dropout": 0.5}, "all dropped": {"dropout": 0.3, "recurrent_dropout": 0.5}},
     **{"one mask": {"dropout": 0.3, "recurrent_dropout": 0.5, "shared_dropout_masks": True}},
+    capped={"cap_input_gate": True, "dropout": 0.3},
+    **{"weight drop": {"weight_drop": 0.5, "masked": True}},
 )
 def lstm_states(function, rng, monkeypatch, masked=False, **arguments):
     monkeypatch.setattr(lstm, "run_loop", function)

@@ -160,3 +160,103 @@ def test_masks_are_drawn_in_training_only(rng):
 def test_drop_outputs_needs_shared_masks():
     with pytest.raises(ValueError, match="Received: drop_outputs=True, shared_dropout_masks=False"):
         LSTM(5, drop_outputs=True)
+
+
+def sigmoid(x):
+    return 1 / (1 + np.exp(-x))
+
+
+def capped_lstm(inputs, weights, hidden, cell):
+    """Hidden states `[B, T, H]` of an LSTM with capped input gates, from the equations."""
+    kernel, recurrent_kernel, bias = weights
+    states = []
+    for t in range(inputs.shape[1]):
+        i, f, g, o = np.split(inputs[:, t] @ kernel + hidden @ recurrent_kernel + bias, 4, axis=1)
+        cell = sigmoid(f) * cell + np.minimum(sigmoid(i), 1 - sigmoid(f)) * np.tanh(g)
+        hidden = sigmoid(o) * np.tanh(cell)
+        states.append(hidden)
+    return np.stack(states, 1)
+
+
+@pytest.mark.parametrize("path", ["fast", "portable"])
+def test_capped_input_gates_equal_an_independent_computation(rng, monkeypatch, path):
+    if path == "portable":
+        monkeypatch.setattr(lstm, "run_loop", backend.portable(lstm.run_loop))
+    inputs = rng.normal(size=(3, 6, 4)).astype("float32")
+    layer = LSTM(5, cap_input_gate=True, return_sequences=True, kernel_initializer="normal", bias_initializer="normal")
+    layer.build(inputs.shape)
+    layer.set_weights([rng.normal(size=w.shape) for w in layer.get_weights()])
+    state = [rng.normal(size=(3, 5)).astype("float32") for _ in range(2)]
+    expected = capped_lstm(inputs, layer.get_weights(), *state)
+    free = LSTM(5, return_sequences=True)
+    free.build(inputs.shape)
+    free.set_weights(layer.get_weights())
+    np.testing.assert_allclose(layer(inputs, initial_state=state), expected, atol=1e-5)
+    assert np.abs(free(inputs, initial_state=state) - expected).max() > 0.05
+
+
+SPECIAL = {
+    "capped": {"cap_input_gate": True},
+    "weight drop": {"weight_drop": 0.5},
+    "both": {"cap_input_gate": True, "weight_drop": 0.5, "shared_dropout_masks": True},
+    "masks per gate": {"cap_input_gate": True, "dropout": 0.3, "recurrent_dropout": 0.5, "weight_drop": 0.2},
+    "backwards": {"cap_input_gate": True, "go_backwards": True, "use_bias": False, "zero_output_for_mask": True},
+}
+
+
+@pytest.mark.parametrize("looped", [False, True])
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("arguments", SPECIAL.values(), ids=SPECIAL)
+def test_capped_gates_and_weight_drop_are_the_same_on_both_paths(rng, monkeypatch, arguments, masked, looped):
+    monkeypatch.setattr(scan, "UNROLLED_STEPS", 3 if looped else 8)
+    inputs = rng.normal(size=(3, 6, 4)).astype("float32")
+    state = [rng.normal(size=(3, 5)).astype("float32") for _ in range(2)]
+    mask = rng.random((3, 6)) < 0.7 if masked else None
+    fast, portable = (
+        LSTM(5, seed=7, return_sequences=True, return_state=True, bias_initializer="normal", **arguments)
+        for _ in range(2)
+    )
+    for layer in (fast, portable):
+        layer.build(inputs.shape)
+    fast.set_weights([rng.normal(size=w.shape) for w in fast.get_weights()])
+    portable.set_weights(fast.get_weights())
+    received = values_and_gradients(fast, inputs, state, training=True, mask=mask)
+    monkeypatch.setattr(lstm, "run_loop", backend.portable(lstm.run_loop))
+    expected = values_and_gradients(portable, inputs, state, training=True, mask=mask)
+    for each, other in zip(tf.nest.flatten(received), tf.nest.flatten(expected), strict=True):
+        np.testing.assert_allclose(each, other, atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("path", ["fast", "portable"])
+def test_weight_drop_zeroes_elements_of_the_recurrent_matrix_in_training_only(rng, monkeypatch, path):
+    if path == "portable":
+        monkeypatch.setattr(lstm, "run_loop", backend.portable(lstm.run_loop))
+    inputs = rng.normal(size=(3, 6, 4)).astype("float32")
+    dropping, plain = LSTM(5, weight_drop=0.4, seed=7), LSTM(5)
+    for layer in (dropping, plain):
+        layer.build(inputs.shape)
+    kernel, recurrent_kernel, bias = dropping.get_weights()
+    mask = np.array(LSTM.from_config(dropping.get_config())._kernel_mask())
+    assert set(np.unique(mask)) == {np.float32(0), np.float32(1 / 0.6)}
+    plain.set_weights([kernel, recurrent_kernel * mask, bias])
+    np.testing.assert_allclose(dropping(inputs, training=True), plain(inputs), atol=1e-6)
+    again = np.array(dropping(inputs, training=True))
+    assert np.abs(again - plain(inputs)).max() > 1e-3  # the next window has another mask
+    plain.set_weights([kernel, recurrent_kernel, bias])
+    np.testing.assert_allclose(dropping(inputs), plain(inputs), atol=1e-6)
+
+
+def test_dropped_elements_of_the_recurrent_matrix_have_no_gradient(rng):
+    inputs = rng.normal(size=(3, 6, 4)).astype("float32")
+    layer = LSTM(5, weight_drop=0.4, seed=7)
+    layer.build(inputs.shape)
+    kept = np.array(LSTM.from_config(layer.get_config())._kernel_mask()) > 0
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_sum(layer(inputs, training=True))
+    gradient = tape.gradient(loss, layer.cell.recurrent_kernel.value).numpy()
+    np.testing.assert_array_equal(gradient != 0, kept)
+
+
+def test_weight_drop_must_be_a_rate():
+    with pytest.raises(ValueError, match=r"`weight_drop` must be in \[0, 1\). Received: weight_drop=1"):
+        LSTM(5, weight_drop=1)

@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 
 from keras_tying import losses, metrics, zoo
-from keras_tying.layers import LSTM, TiedEmbedding
+from keras_tying.layers import LSTM, CarriedState, TiedEmbedding
 from keras_tying.models import Example, LanguageModel, Losses
 from keras_tying.optimizers import ClippedSGD
 from keras_tying.regularizers import ProjectionRegularizer
@@ -143,6 +143,39 @@ def test_carried_state_does_not_change_predictions(rng):
     model.compile(ClippedSGD(1e-9))
     model.fit(tokens, tokens, verbose=0)
     np.testing.assert_allclose(model.predict(tokens[:2], verbose=0), before, atol=1e-5)
+
+
+@pytest.mark.parametrize("rate", [0.0, 0.3])
+def test_rows_of_the_carried_state_are_reset_in_training(rng, rate):
+    carried = CarriedState([4, 3], reset_rate=rate, seed=5)
+    carried.allocate(1000)
+    values = [rng.normal(size=(1000, width)).astype("float32") for width in (4, 3)]
+    carried.update(values)
+    for received, value in zip(carried.start(), values, strict=True):
+        np.testing.assert_array_equal(received, value)
+    started = [np.array(state) for state in carried.start(training=True)]
+    reset = np.all(started[0] == 0, axis=1)
+    assert abs(reset.mean() - rate) < 0.05
+    for state, value in zip(started, values, strict=True):
+        np.testing.assert_array_equal(state, np.where(reset[:, None], 0, value))
+
+
+def test_a_model_resets_states_only_in_training(rng):
+    tokens = rng.integers(0, V, (3, 6))
+    losses = []
+    for rate in (0.0, 1 - 1e-7):
+        keras.utils.set_random_seed(2)
+        layer = LSTM(4, return_sequences=True, return_state=True)
+        model = LanguageModel(TiedEmbedding(V, 4, embeddings_initializer="normal"), [layer], state_reset_rate=rate)
+        model.carry_state(3)
+        model.compile(ClippedSGD(1e-9))
+        model.carried.update([np.full((3, 4), 0.9, "float32")] * 2)
+        trained = model.fit(tokens, tokens, batch_size=3, verbose=0).history["loss"][0]
+        model.carried.update([np.full((3, 4), 0.9, "float32")] * 2)
+        losses.append((trained, model.evaluate(tokens, tokens, batch_size=3, verbose=0, return_dict=True)["loss"]))
+    (kept, evaluated), (reset, evaluated_too) = losses
+    np.testing.assert_allclose([kept, evaluated_too], evaluated, rtol=1e-5)
+    assert abs(reset - kept) > 1e-3
 
 
 def test_batch_of_another_size_than_the_carried_state_raises(rng):

@@ -109,7 +109,7 @@ def test_translations_come_in_the_order_of_their_sentences(subwords, monkeypatch
 
 
 def test_the_learning_rate_falls_linearly():
-    adam = make_optimizer(TokenBatchOptimisation(learning_rate=0.5, final_learning_rate=0.1), updates=20)
+    adam = make_optimizer(TokenBatchOptimisation(learning_rate=0.5, final_learning_rate=0.1), updates_per_epoch=2)
     rates = []
     for step in (0, 10, 20):
         adam.iterations.assign(step)
@@ -118,5 +118,5 @@ def test_the_learning_rate_falls_linearly():
 
 
 def test_adadelta_is_the_published_one():
-    adadelta = make_optimizer(TokenBatchOptimisation(optimizer="adadelta", learning_rate=1.0), updates=10)
+    adadelta = make_optimizer(TokenBatchOptimisation(optimizer="adadelta", learning_rate=1.0), updates_per_epoch=1)
     assert (adadelta.rho, adadelta.epsilon, adadelta.global_clipnorm) == (0.95, 1e-6, 1.0)

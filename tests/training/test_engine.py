@@ -8,9 +8,11 @@ import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from keras_tying import zoo
+from keras_tying.data import windows
 from keras_tying.inference.language_model import stream_perplexity
 from keras_tying.optimizers import ClippedSGD
 from keras_tying.tasks import LanguageModelTask
+from keras_tying.tasks.language_model import WindowBatches
 from keras_tying.training import (
     Progress,
     Run,
@@ -21,6 +23,7 @@ from keras_tying.training import (
     fit,
 )
 from keras_tying.training.callbacks import SaveCheckpoints
+from keras_tying.training.checkpoints import CheckpointStore, read_variables, write_variables
 from keras_tying.training.optimisation import decayed_rate
 from keras_tying.training.runs import training_record
 from keras_tying.zoo.recipes import LanguageModelRecipe, Model, WindowOptimisation
@@ -33,15 +36,18 @@ def unigram_perplexity(train, test, size):
     return np.exp(-np.mean(np.log(counts / counts.sum())[test]))
 
 
-def train(tmp_path, train_ids, vocabulary, **changes):
+SMALL = Model(name="ptb_small", arguments={"num_layers": 1})
+
+
+def train(tmp_path, train_ids, vocabulary, model=SMALL, **changes):
     recipe = LanguageModelRecipe(
-        model=Model(name="ptb_small", arguments={"num_layers": 1}),
+        model=model,
         optimisation=WindowOptimisation(**{**OPTIMISATION, **changes}),
     )
     task = LanguageModelTask(RunSettings(recipe_name="test", seed=1, command="", recipe=recipe))
     task.vocabularies = {"vocabulary.txt": vocabulary}
     task.ids = {"train": train_ids, "valid": train_ids[:2000]}
-    model = task.build_model()
+    model = engine.build_model(task)
     return model, fit(task, model, Run(tmp_path))
 
 
@@ -67,6 +73,72 @@ def test_the_same_seed_gives_the_same_weights(tmp_path, train_ids, vocabulary):
         weights.append(model.get_weights())
     for first, second in zip(*weights, strict=True):
         np.testing.assert_array_equal(first, second)
+
+
+AVERAGED = {
+    "exponential, best": {"optimizer": "rmsprop", "averaging": "exponential", "keep_best": True, "l2": 1e-4},
+    "mean": {"averaging": "non_monotonic", "non_monotonic_epochs": 1, "learning_rate": 8.0},
+}
+
+
+@pytest.mark.parametrize("settings", AVERAGED.values(), ids=AVERAGED)
+def test_a_stopped_run_ends_with_the_bits_of_one_that_was_not(tmp_path, train_ids, vocabulary, monkeypatch, settings):
+    arguments = {"embedding_size": 8, "units": 12, "weight_drop": 0.3, "activation_scale": 0.1, "temporal_scale": 0.1}
+    model = Model(name="single_layer_lstm", arguments={**arguments, "state_reset_rate": 0.2})
+    schedule = {"decay": 1.0, "learning_rate": 0.01, "final_learning_rate": 0.0, "schedule": "cosine"}
+    settings = {"epochs": 4, "random_starts": True, **schedule, **settings}
+
+    def run(name):
+        return train(tmp_path / name, train_ids[:5000], vocabulary, model, **settings)
+
+    whole, progress = run("whole")
+    saved = SaveCheckpoints.on_train_batch_end
+
+    def stop_in_the_last_epoch(self, batch, logs=None):
+        if self.progress.epoch == 3:
+            self._stop_signal = signal.SIGTERM
+        saved(self, batch, logs)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(SaveCheckpoints, "on_train_batch_end", stop_in_the_last_epoch)
+        with pytest.raises(TrainingInterrupted):
+            run("stopped")
+    resumed, again = run("stopped")
+    assert [logs["val_perplexity"] for logs in again.history] == [logs["val_perplexity"] for logs in progress.history]
+    for name, value in read_variables(whole).items():
+        np.testing.assert_array_equal(read_variables(resumed)[name], value)
+    averages = [np.array(average) for average in resumed.optimizer.averages]
+    assert all(np.array_equal(*pair) for pair in zip(averages, resumed.trainable_variables, strict=True))
+    newest = CheckpointStore(tmp_path / "stopped" / "checkpoints").newest()
+    assert any(not np.array_equal(newest.values[f"model/{i:03d}"], value) for i, value in enumerate(averages))
+
+
+def test_validation_uses_the_averaged_weights(tmp_path, train_ids, vocabulary):
+    settings = {"averaging": "exponential", "epochs": 2, "learning_rate": 0.5}
+    model, progress = train(tmp_path, train_ids[:3000], vocabulary, **settings)
+    newest = CheckpointStore(tmp_path / "checkpoints").newest()
+    assert stream_perplexity(model, train_ids[:2000], 10) == progress.history[-1]["val_perplexity"]
+    write_variables(model, newest.values)  # the weights that training would go on from
+    assert stream_perplexity(model, train_ids[:2000], 10) != progress.history[-1]["val_perplexity"]
+
+
+def test_random_starts_shift_the_windows_of_every_row(train_ids):
+    cut = windows(train_ids[:500], 4, 7)
+    shifted = WindowBatches(cut, seed=3)
+    assert len(shifted) == cut.batches - 1
+    row = train_ids[:125]
+    skips = []
+    for epoch in range(12):
+        shifted.begin(epoch)
+        inputs, targets = shifted.block(0, 100)
+        assert inputs.shape == (len(shifted), 4, 7)
+        skips.append(shifted._skip())
+        np.testing.assert_array_equal(inputs[:, 0].ravel(), row[skips[-1] : skips[-1] + inputs[:, 0].size])
+        np.testing.assert_array_equal(targets[:, 0].ravel(), row[skips[-1] + 1 : skips[-1] + 1 + inputs[:, 0].size])
+        shifted.begin(epoch, 5)
+        np.testing.assert_array_equal(shifted.block(0, 1)[0], inputs[5:6])
+    assert set(skips) <= set(range(7))
+    assert len(set(skips)) > 3
 
 
 def place(device, commit="5e1f"):

@@ -182,7 +182,65 @@ FIXED_MEANS = {"layer": "SectionMeans", "sections": 2, "split": "fixed", "stop_w
 GLOBAL = {"sections": 2, "split": "fixed", "stop_words": 10, "global_units": 192, "activation": "leaky_relu"}
 LEAKY = {"layer": "LeakyReLU", "negative_slope": 0.01}
 
+FAN_OUT, FAN_IN = (
+    {"layer": "VarianceScaling", "scale": 1.0, "mode": mode, "distribution": "truncated_normal"}
+    for mode in ("fan_out", "fan_in")
+)
+WEIGHT_DROP = {"weight_drop": 0.5}
+CAPPED = {"cap_input_gate": True, "shared_dropout_masks": True, "unit_forget_bias": True, "bias_initializer": "zeros"}
+MOGRIFIER = without(lstm(912, FAN_IN, **CAPPED, rounds=5, rank=84), "shared_dropout_masks") | {"layer": "MogrifierLSTM"}
+
 OTHERS = {
+    "awd_lstm": (
+        {},
+        {
+            "embedding": embedding(10_000, 400, "uniform 0.1"),
+            "hidden_layers": [
+                {"layer": "WordDropout", "vocabulary_size": 10_000, "rate": 0.1},
+                dropout(0.4, **PER_WINDOW),
+                lstm(1150, f"uniform {1150**-0.5:g}", **WEIGHT_DROP),
+                dropout(0.25, **PER_WINDOW),
+                lstm(1150, f"uniform {1150**-0.5:g}", **WEIGHT_DROP),
+                dropout(0.25, **PER_WINDOW),
+                lstm(400, "uniform 0.05", **WEIGHT_DROP),
+                {
+                    "layer": "Activation",
+                    "activation": "linear",
+                    "activity_regularizer": {"layer": "TemporalActivationRegularizer", "scale": 1.0},
+                },
+                dropout(0.4, **PER_WINDOW, activity_regularizer={"layer": "ActivationRegularizer", "scale": 2.0}),
+            ],
+        },
+    ),
+    "single_layer_lstm": (
+        {},
+        {
+            "embedding": embedding(10_000, 272, FAN_OUT),
+            "hidden_layers": [
+                dropout(0.51551),
+                lstm(1186, FAN_IN, recurrent_dropout=0.18417, **CAPPED),
+                dropout(0.33801),
+                without(
+                    dense(272, {"layer": "Orthogonal", "gain": 1.0}, "linear", bias_initializer="zeros"), "use_bias"
+                ),
+            ],
+            "state_reset_rate": 0.01,
+        },
+    ),
+    "mogrifier_lstm": (
+        {},
+        {
+            "embedding": embedding(10_000, 912, FAN_OUT),
+            "hidden_layers": [
+                dropout(0.72908),
+                {**MOGRIFIER, "recurrent_dropout": 0.38729},
+                dropout(0.29098),
+                {**MOGRIFIER, "recurrent_dropout": 0.38729},
+                dropout(0.71567),
+            ],
+            "state_reset_rate": 0.01,
+        },
+    ),
     "nnlm": ({}, JOINT),
     "nnlm, tied": ({"tied": True}, {**without(JOINT, "output_embedding"), **TIED_JOINT}),
     "nnjm": ({}, {**JOINT, **WINDOW}),

@@ -8,19 +8,37 @@ and of the inputs are one matrix product each, after the loop.
 import keras
 import tensorflow as tf
 
-from keras_tying.backend.keras_internals import LSTMLoop
+from keras_tying.backend import portable
 from keras_tying.backend.tensorflow.scan import as_sequence, as_tensor, delayed, scan
 
 
-def run_loop(layer, sequences, initial_state, mask, training, dropout):
+def run_loop(layer, sequences, initial_state, mask, training, masks):
     if not applies(layer):
-        return LSTMLoop.run_loop(layer, sequences, initial_state, mask, training)
+        return portable(run_loop)(layer, sequences, initial_state, mask, training, masks)
     mask = mask[0] if isinstance(mask, (list, tuple)) else mask
-    weights = layer.cell.kernel, layer.cell.recurrent_kernel, layer.cell.bias
-    inputs_kept, hidden_kept = dropout
-    states, cell = lstm_sequence(sequences, initial_state, weights, mask, inputs_kept, hidden_kept, layer.go_backwards)
+    states, cell = lstm_sequence(
+        sequences,
+        initial_state,
+        layer.recurrence_weights(masks),
+        mask,
+        masks.inputs,
+        masks.hidden,
+        layer.go_backwards,
+        layer.cap_input_gate,
+    )
     outputs = states if mask is None else _masked_outputs(layer, states, mask)
     return outputs[:, -1], outputs, [states[:, -1], cell]
+
+
+def scan_time(step, states, sequences):
+    """Unrolls short sequences, see `scan`."""
+
+    def first_of(states, inputs):
+        states = step(states, inputs)
+        return states, states[:1]
+
+    last, (first,) = scan(first_of, states, [as_sequence(each) for each in sequences], 1)
+    return last, as_tensor(first)
 
 
 def applies(layer):
@@ -42,7 +60,16 @@ def _masked_outputs(layer, states, mask):
     return tf.where(mask[:, :, None], states, tf.zeros([], states.dtype))
 
 
-def lstm_sequence(inputs, states, weights, mask=None, input_dropout=(), recurrent_dropout=(), go_backwards=False):
+def lstm_sequence(
+    inputs,
+    states,
+    weights,
+    mask=None,
+    input_dropout=(),
+    recurrent_dropout=(),
+    go_backwards=False,
+    cap_input_gate=False,
+):
     """Runs an LSTM over `inputs` `[B, T, I]`.
 
     Args:
@@ -53,6 +80,7 @@ def lstm_sequence(inputs, states, weights, mask=None, input_dropout=(), recurren
         input_dropout: Dropout masks `[B, I]` of the inputs: none, one, or one per gate.
         recurrent_dropout: Dropout masks `[B, H]` of the hidden states: none, one, or one per gate.
         go_backwards: Whether the steps are processed in reverse order.
+        cap_input_gate: Whether the input gate is at most 1 minus the forget gate.
 
     Returns:
         The hidden states after each step `[B, T, H]`, in the order of computation, and the last cell
@@ -65,7 +93,7 @@ def lstm_sequence(inputs, states, weights, mask=None, input_dropout=(), recurren
         projected = projected + bias
     live = None if mask is None else _time_major(tf.cast(mask, inputs.dtype)[:, :, None], go_backwards)
     hidden, cell = states
-    hiddens, cell = _recurrence(projected, hidden, cell, recurrent_kernel, live, recurrent_dropout)
+    hiddens, cell = _recurrence(projected, hidden, cell, recurrent_kernel, live, recurrent_dropout, cap_input_gate)
     return tf.transpose(hiddens, [1, 0, 2]), cell
 
 
@@ -74,7 +102,7 @@ def _time_major(tensor, go_backwards):
     return tf.reverse(tensor, [0]) if go_backwards else tensor
 
 
-def _recurrence(projected, hidden, cell, kernel, live, dropout):
+def _recurrence(projected, hidden, cell, kernel, live, dropout, capped):
     """Hidden states `[T, B, H]` and last cell state, from the input's part of the gates `projected` `[T, B, 4H]`."""
     live = [] if live is None else [as_sequence(live)]
 
@@ -83,7 +111,7 @@ def _recurrence(projected, hidden, cell, kernel, live, dropout):
         kernels = _split(kernel, dropout)
 
         def step(states, inputs):
-            return _step(states, inputs, kernels, dropout)
+            return _step(states, inputs, kernels, dropout, capped)
 
         (_, last_cell), (hiddens, cells, *gates) = scan(step, (hidden, cell), [as_sequence(projected), *live], 6)
         outputs = as_tensor(hiddens)
@@ -92,7 +120,7 @@ def _recurrence(projected, hidden, cell, kernel, live, dropout):
             transposed = [tf.transpose(part) for part in kernels]  # once, because `transpose_b` takes twice as long
 
             def step_back(states, inputs):
-                return _step_back(states, inputs, transposed, dropout)
+                return _step_back(states, inputs, transposed, dropout, capped)
 
             sequences = [as_sequence(d_outputs), *gates, cells, delayed(cells, cell), *live]
             initial = tf.zeros_like(cell), d_last_cell
@@ -107,12 +135,13 @@ def _recurrence(projected, hidden, cell, kernel, live, dropout):
     return recurrence(projected, hidden, cell, kernel)
 
 
-def _step(states, inputs, kernels, dropout):
+def _step(states, inputs, kernels, dropout, capped):
     hidden, cell = states
     projected, *live = inputs
     i, f, g, o = tf.split(projected + _product(hidden, kernels, dropout), 4, axis=-1)
     i, f, g, o = tf.sigmoid(i), tf.sigmoid(f), tf.tanh(g), tf.sigmoid(o)
-    new_cell = f * cell + i * g
+    used = tf.minimum(i, 1 - f) if capped else i
+    new_cell = f * cell + used * g
     new_hidden = o * tf.tanh(new_cell)
     if live:
         new_cell = cell + live[0] * (new_cell - cell)
@@ -120,7 +149,7 @@ def _step(states, inputs, kernels, dropout):
     return (new_hidden, new_cell), (new_hidden, new_cell, i, f, g, o)
 
 
-def _step_back(states, inputs, transposed, dropout):
+def _step_back(states, inputs, transposed, dropout, capped):
     d_output, i, f, g, o, cell, previous_cell, *live = inputs
     d_hidden, d_cell = states[0] + d_output, states[1]
     if live:
@@ -128,11 +157,16 @@ def _step_back(states, inputs, transposed, dropout):
         d_hidden, d_cell = d_hidden * live[0], d_cell * live[0]
     squashed = tf.tanh(cell)
     d_cell = d_cell + d_hidden * o * (1 - squashed * squashed)
+    d_i, d_f, used = d_cell * g, d_cell * previous_cell, i
+    if capped:
+        free = i < 1 - f  # else the input gate is 1 - f
+        used = tf.where(free, i, 1 - f)
+        d_i, d_f = tf.where(free, d_i, 0), tf.where(free, d_f, d_f - d_i)
     d_gates = tf.concat(
         [
-            d_cell * g * i * (1 - i),
-            d_cell * previous_cell * f * (1 - f),
-            d_cell * i * (1 - g * g),
+            d_i * i * (1 - i),
+            d_f * f * (1 - f),
+            d_cell * used * (1 - g * g),
             d_hidden * squashed * o * (1 - o),
         ],
         axis=-1,

@@ -1,0 +1,106 @@
+"""LSTM layer in which input and hidden state gate each other before each step."""
+
+import keras
+from keras import ops
+
+from keras_tying.checks import check_integer
+from keras_tying.layers.lstm import LSTM, product, scan_loop
+
+
+@keras.saving.register_keras_serializable("keras_tying")
+class MogrifierLSTM(LSTM):
+    """`LSTM` in which input and hidden state gate each other before each step.
+
+    Starting from `x_0 = x_t` and `h_0 = h_{t-1}`, odd rounds gate the input and even rounds the hidden state::
+
+        x_r = 2 sigmoid(h Q_r + a_r) * x      for odd r
+        h_r = 2 sigmoid(x Q_r + a_r) * h      for even r
+
+    where `x` and `h` on the right are the newest ones. The last `x` and `h` are the inputs of the step of an LSTM. With
+    `rank=k`, each `Q_r` is the product of two matrices `[., k]` and `[k, .]`. The biases `a_r` are in the authors' code
+    and not in the paper.
+
+    The dropout masks of inputs and hidden states are applied before the first round, one mask for all gates. Unlike
+    that of `LSTM`, the gradient is not written out.
+
+    Args:
+        units: Integer `H`.
+        rounds: Integer, rounds of gating. With 0 the layer is an `LSTM`. Defaults to 5.
+        rank: Optional integer, the rank of the matrices `Q_r`. Default: full matrices.
+        **kwargs: The other arguments of `LSTM`, except `shared_dropout_masks`. The matrices `Q_r` have the
+            `kernel_initializer`.
+
+    Raises:
+        ValueError: If `rounds` is negative or `rank` is not positive.
+
+    Example:
+
+    >>> import numpy as np, keras_tying as kt
+    >>> layer = kt.layers.MogrifierLSTM(8, rounds=2, return_sequences=True)
+    >>> tuple(layer(np.zeros((2, 5, 3), "float32")).shape)
+    (2, 5, 8)
+
+    Reference:
+        Melis, Kocisky and Blunsom, Mogrifier LSTM, 2020, section 2.
+    """
+
+    def __init__(self, units, *args, rounds=5, rank=None, **kwargs):
+        super().__init__(units, *args, **{**kwargs, "shared_dropout_masks": True})
+        check_integer("rounds", rounds, least=0)
+        if rank is not None:
+            check_integer("rank", rank)
+        self.rounds = rounds
+        self.rank = rank
+
+    def build(self, sequences_shape, initial_state_shape=None):
+        super().build(sequences_shape)
+        features = sequences_shape[-1]
+        self.round_weights = [
+            self._round(r, *((self.units, features) if r % 2 == 0 else (features, self.units)))
+            for r in range(self.rounds)
+        ]
+
+    def _round(self, number, inputs, outputs):
+        """The matrix, or its two factors, and the bias of a round."""
+        shapes = [(inputs, outputs)] if self.rank is None else [(inputs, self.rank), (self.rank, outputs)]
+        matrices = [
+            self.add_weight(
+                shape=shape,
+                initializer=self.kernel_initializer.clone(),
+                name=f"round_{number}_matrix_{i}",
+            )
+            for i, shape in enumerate(shapes)
+        ]
+        return *matrices, self.add_weight(shape=(outputs,), initializer="zeros", name=f"round_{number}_bias")
+
+    def _loop(self, sequences, initial_state, mask, training, masks):
+        return scan_loop(self, sequences, initial_state, mask, masks)
+
+    def prepare(self, sequences, weights, masks):
+        """The dropped inputs `[B, T, I]`: their part of the gates depends on the hidden state."""
+        return sequences * ops.expand_dims(masks.inputs[0], 1) if masks.inputs else sequences
+
+    def gates(self, prepared, hidden, weights, masks):
+        """The gates before their nonlinearities `[B, 4H]`, from dropped inputs and the last hidden state."""
+        kernel, recurrent_kernel, bias = weights
+        inputs, hidden = self.mogrify(prepared, hidden * masks.hidden[0] if masks.hidden else hidden)
+        gates = product(inputs, kernel) + product(hidden, recurrent_kernel)
+        return gates if bias is None else gates + bias
+
+    def mogrify(self, inputs, hidden):
+        """Inputs `[B, I]` and hidden states `[B, H]` after all rounds."""
+        for r, (*matrices, bias) in enumerate(self.round_weights):
+            gate = hidden if r % 2 == 0 else inputs
+            for matrix in matrices:
+                gate = ops.matmul(gate, ops.cast(matrix, gate.dtype))
+            gate = 2 * ops.sigmoid(gate + ops.cast(bias, gate.dtype))
+            if r % 2 == 0:
+                inputs = gate * inputs
+            else:
+                hidden = gate * hidden
+        return inputs, hidden
+
+    def get_config(self):
+        config = {**super().get_config(), "rounds": self.rounds, "rank": self.rank}
+        del config["shared_dropout_masks"]
+        return config
