@@ -440,7 +440,7 @@ def test_call_with_targets_returns_losses(rng):
         assert outputs.hidden.shape == (3, 6, H)
         assert outputs.logits is None
     assert model(tokens).shape == model(Example(tokens)).shape == (3, 6, V)
-    model.compile("sgd", "sparse_categorical_crossentropy", metrics=["accuracy"])
+    model.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True), metrics=["accuracy"])
     assert model(tokens, targets=targets).logits.shape == (3, 6, V)
 
 
