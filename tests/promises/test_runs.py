@@ -82,7 +82,10 @@ def refused(*command, message):
         (["--set", "optimisation.epocks=1"], "epocks"),
         (["--set", "model.dropout=1"], "dropout"),
         (["--set", "optimisation.sequence_length=999"], "a shorter sequence length"),
-        (["--set", "optimisation.optimizer=adam", "optimisation.l2=0.1"], "need the optimizer sgd"),
+        (
+            ["--set", "optimisation.optimizer=adam", "optimisation.decoupled_weight_decay=0.1"],
+            "needs the optimizer sgd",
+        ),
         (["--set", "loss.gamma=1"], "does not take its arguments"),
         (["--set", "data.tokenization=word"], "tokenization"),
         (["--valid-file", "{empty}"], "empty.txt is empty"),
