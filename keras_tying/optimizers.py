@@ -110,7 +110,22 @@ def averaged_weights(model):
 
 
 def use_averaged_weights(model):
-    """Gives a compiled model the averaged weights of its optimizer, if it keeps them."""
+    """Gives a compiled model the averaged weights of its optimizer, if it keeps them.
+
+    Args:
+        model: A `keras.Model`. Its own weights are lost; `averaged_weights` brings them back.
+
+    Example:
+
+    >>> import numpy as np, keras_tying as kt
+    >>> model, words = kt.zoo.recurrent_language_model(100, units=8), np.array([[3, 14, 15]])
+    >>> model.compile(kt.optimizers.ClippedSGD(1.0, average_momentum=0.9))
+    >>> history = model.fit(words, words, epochs=3, verbose=0)
+    >>> kt.optimizers.use_averaged_weights(model)
+    >>> averages = model.optimizer.averages
+    >>> all(np.array_equal(*pair) for pair in zip(averages, model.trainable_variables))
+    True
+    """
     for variable, average in _averages_of(model):
         variable.assign(ops.convert_to_numpy(average))
 

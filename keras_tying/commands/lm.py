@@ -1,5 +1,7 @@
 """`keras-tying lm`: trains language models."""
 
+import argparse
+
 from keras_tying.commands.options import DEFAULT_MODE, Option, real, whole
 from keras_tying.commands.text import check_text, text_options
 from keras_tying.commands.training import FLAG, model_option, training_command
@@ -13,12 +15,24 @@ DESCRIPTION = """Trains a language model, resumes a run, evaluates one, scores t
 {command} --resume runs/NAME                                  after Ctrl-C; with --epochs it goes on longer
 {command} --from ptb_small_tied --train-file A --valid-file B --test-file C    train on from a trained model
 {command} --evaluate runs/NAME                                exact; --mc-passes 50 also with dropout
+{command} --evaluate ptb_small_tied --dynamic --cache --temperature   perplexities with settings chosen on validation
 {command} --evaluate ptb_small_tied --data-dir DIR            a trained model, on the text of its recipe
 {command} --generate ptb_small_tied "the value of"            continue a text; or each line of standard input
 {command} --score ptb_small_tied < text                       perplexity of each line
 
 MODEL is a trained model of the zoo (see keras-tying list) or the folder of a run.
 """
+
+
+def check_lm(arguments: argparse.Namespace) -> None:
+    """Raises ValueError for a text or a temperature that does not go with the mode."""
+    check_text(arguments)
+    if "temperature" in arguments.given and (arguments.temperature is None) != (arguments.mode == "evaluate"):
+        raise ValueError(
+            "--temperature takes a number with --generate and none with --evaluate, which chooses it. "
+            f"Received: {arguments.temperature}"
+        )
+
 
 COMMAND = training_command(
     "LanguageModelTask",
@@ -46,13 +60,28 @@ COMMAND = training_command(
             ("evaluate",),
             settings={"type": whole(1), "metavar": "N"},
         ),
+        Option(
+            "dynamic",
+            "with --evaluate: also the perplexity of a model that goes on learning from the text",
+            ("evaluate",),
+            False,
+            settings=FLAG,
+        ),
+        Option(
+            "cache",
+            "with --evaluate: also the perplexity with a cache of the last 500 words",
+            ("evaluate",),
+            False,
+            settings=FLAG,
+        ),
         Option("length", "with --generate: number of words", ("generate",), 20, settings={"type": whole(0)}),
         Option(
             "temperature",
-            "with --generate: scores are divided by it; 0 always takes the most probable word",
-            ("generate",),
+            "with --generate: scores are divided by T; 0 always takes the most probable word; with --evaluate, no T: "
+            "also the perplexity at a temperature that is chosen on the validation text",
+            ("generate", "evaluate"),
             1.0,
-            settings={"type": real(0)},
+            settings={"type": real(0), "nargs": "?", "const": None, "metavar": "T"},
         ),
         Option(
             "top-k",
@@ -71,5 +100,5 @@ COMMAND = training_command(
         model_option("generate", "continue a text, or each line of standard input", "PREFIX"),
         model_option("score", "score each line of standard input"),
     ),
-    check=check_text,
+    check=check_lm,
 )

@@ -230,13 +230,25 @@ def mc_perplexity(
 
 def _stream(model, ids, batch_size, sequence_length, **options) -> Iterator[np.ndarray]:
     """Log-probabilities `[batch_size, sequence_length]` of a text read from start to end."""
+    states = None
+    for inputs, targets in read_windows(ids, batch_size, sequence_length):
+        log_probabilities, states = model.token_log_probabilities(inputs, targets, states, **options)
+        yield ops.convert_to_numpy(log_probabilities)
+
+
+def read_windows(
+    ids: np.ndarray | PreparedText, batch_size: int = 1, sequence_length: int = 500
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Inputs and targets `[batch_size, sequence_length]` of a text read from start to end; the last ones are shorter.
+
+    Raises:
+        ValueError: If the text is too short to predict anything.
+    """
     check_length(ids, batch_size)
     length = len(ids) // batch_size
-    states = None
     for start in range(0, length - 1, sequence_length):
         rows = rows_of(ids, batch_size, start, min(start + sequence_length + 1, length))
-        log_probabilities, states = model.token_log_probabilities(rows[:, :-1], rows[:, 1:], states, **options)
-        yield ops.convert_to_numpy(log_probabilities)
+        yield rows[:, :-1], rows[:, 1:]
 
 
 def check_length(ids: np.ndarray | PreparedText, batch_size: int, what: str = "A text") -> None:

@@ -152,14 +152,15 @@ class NextWordModel(ComposedModel):
         """Logits `[..., V]` of hidden states `[..., H]`."""
         return head_scores(self.output_embedding, hidden)
 
-    def outputs_of(self, hidden, targets=None, sample_weight=None, training=None):
+    def outputs_of(self, hidden, targets=None, sample_weight=None, training=None, loss=None):
         """Logits of hidden states; with targets `Losses`.
 
-        The loss is the compiled one, or `auto_loss` if the compiled loss takes logits.
+        The loss is by default the compiled one, or `auto_loss` if the compiled loss takes logits.
         """
         if targets is None:
             return self.scores(hidden)
-        loss = self.loss if self._loss_takes_hidden else self.auto_loss
+        if loss is None:
+            loss = self.loss if self._loss_takes_hidden else self.auto_loss
         objective, token_losses, counted = self._token_loss(
             hidden,
             targets=targets,

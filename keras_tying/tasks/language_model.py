@@ -11,7 +11,10 @@ import safetensors.numpy
 from keras_tying.data import SPLITS, PreparedText, Vocabulary, Windows, windows
 from keras_tying.files import write_atomically
 from keras_tying.inference import TrainedLanguageModel
+from keras_tying.inference.dynamic_evaluation import DynamicEvaluation
 from keras_tying.inference.language_model import check_length, mc_perplexity, stream_perplexity
+from keras_tying.inference.neural_cache import NeuralCache
+from keras_tying.inference.temperature import TemperedSoftmax
 from keras_tying.tasks.markdown import markdown
 from keras_tying.tasks.text import TextTask, open_corpus
 from keras_tying.training.batches import BlockBatches
@@ -154,6 +157,7 @@ class LanguageModelTask(TextTask):
 
     def evaluate(self, model: keras.Model, arguments: Namespace) -> list[str]:
         lines, settings = [], self.recipe.optimisation
+        adapted = self._adapted(model, arguments)
         for split in ("valid", "test"):
             ids = self.ids[split]
             lines.append(f"{split:5} perplexity {stream_perplexity(model, ids):8.2f} over {len(ids) - 1:,} words")
@@ -162,7 +166,15 @@ class LanguageModelTask(TextTask):
                 lines.append(
                     f"{split:5} perplexity {averaged:8.2f} by the mean of {arguments.mc_passes} passes with dropout"
                 )
+            lines += [f"{split:5} perplexity {each.perplexity(ids):8.2f} with {each.settings}" for each in adapted]
         return lines
+
+    def _adapted(self, model: keras.Model, arguments: Namespace) -> list[Any]:
+        """The other ways to measure that the arguments ask for, with settings chosen on the validation text."""
+        ways: list[Any] = [TemperedSoftmax(model)] if "temperature" in arguments.given else []
+        ways += [NeuralCache(model)] if arguments.cache else []
+        ways += [DynamicEvaluation(model, self.ids["train"])] if arguments.dynamic else []
+        return [way.fit(self.ids["valid"]) for way in ways]
 
 
 class WindowBatches(BlockBatches):

@@ -53,7 +53,13 @@ CARDS = {
     if recipe.measured
 }
 PLOTS |= {path: partial(draw_curve, results) for path, results in CARDS.items()}
-OF_MODELS = {"embeddings_ptb_small", "embeddings_ptb_small_projection", "embeddings_word2vec", "nnjm_weights"}
+OF_MODELS = {
+    "embeddings_ptb_small",
+    "embeddings_ptb_small_projection",
+    "embeddings_trained_word2vec",
+    "embeddings_word2vec",
+    "nnjm_weights",
+}
 """Beginnings of the names of plots that show weights of models, which are not recorded."""
 
 

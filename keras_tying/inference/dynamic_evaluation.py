@@ -1,0 +1,231 @@
+"""Dynamic evaluation: a language model that goes on learning from the text it is measured on."""
+
+from itertools import product
+
+import keras
+import numpy as np
+from keras import ops
+
+from keras_tying.backend.keras_internals import variables_of
+from keras_tying.checks import check_integer
+from keras_tying.data import PreparedText
+from keras_tying.data.batching import windows
+from keras_tying.ids import check_ids
+from keras_tying.inference.language_model import check_length
+from keras_tying.layers import CarriedState
+from keras_tying.losses import SequenceCrossEntropy
+from keras_tying.metrics import Perplexity
+
+LEARNING_RATES = (3e-5, 1e-4, 3e-4)
+DECAYS = (0.005, 0.02)
+"""Learning rates and decays that `fit` tries."""
+EPSILON = 1e-5
+"""What is added to the root of the mean square of a gradient."""
+STATISTICS_ROWS = 100
+"""Rows of the training text in the gradients whose squares are averaged."""
+STATISTICS_BATCHES = 200
+"""Maximum number of these gradients."""
+TRIED_WORDS = 20_000
+"""Words at the start of the text by which `fit` chooses."""
+
+
+class DynamicEvaluation:
+    """A language model that takes a step of gradient descent after each segment of the text that it is measured on.
+
+    A segment is scored with the weights before its step. With the trained weights `w_0`, the gradient `g` of the mean
+    loss of a segment, the root `r` of the mean square of gradients on the training text, and its mean `m` over all
+    weights, the step is::
+
+        w <- w - learning_rate * g / (r + 1e-5) + min(1, decay * r / m) * (w_0 - w)
+
+    Dropout is off. The model has its own weights again after each text.
+
+    Args:
+        model: A `LanguageModel`.
+        train_ids: Word ids of the training text, for the squares of gradients.
+        segment: Integer, words per step. Defaults to 20.
+
+    Attributes:
+        learning_rate: `fit` chooses it. 0 before.
+        decay: `fit` chooses it. 0 before.
+
+    Raises:
+        ValueError: If the training text is too short for one batch.
+
+    Example:
+
+    >>> import numpy as np, keras_tying as kt
+    >>> from keras_tying.inference.dynamic_evaluation import DynamicEvaluation
+    >>> ids = np.tile(np.arange(20), 110)
+    >>> dynamic = DynamicEvaluation(kt.zoo.recurrent_language_model(20, 8), ids, segment=5)
+    >>> plain = dynamic.perplexity(ids)
+    >>> dynamic.learning_rate = 3e-4
+    >>> dynamic.perplexity(ids) < plain
+    True
+
+    References:
+        Krause, Kahembwe, Murray and Renals, Dynamic Evaluation of Neural Sequence Models, 2018, section 4.
+    """
+
+    def __init__(self, model: keras.Model, train_ids: np.ndarray | PreparedText, segment: int = 20):
+        check_integer("segment", segment)
+        self.model = model
+        self.segment = segment
+        self.learning_rate = 0.0
+        self.decay = 0.0
+        self._roots = self._root_mean_squares(train_ids)
+        self._step = _DynamicStep(self._roots, [ops.convert_to_numpy(each) for each in model.trainable_variables])
+        self._learner = _Learner(model, 1)
+        self._learner.compile(self._step, steps_per_execution=20, auto_scale_loss=False)
+        self._step.build(model.trainable_variables)
+
+    @property
+    def settings(self) -> str:
+        return f"dynamic evaluation (learning rate {self.learning_rate:g}, decay {self.decay:g})"
+
+    def fit(self, ids: np.ndarray | PreparedText) -> "DynamicEvaluation":
+        """Chooses learning rate and decay with the lowest perplexity of the first 20,000 words. Returns itself."""
+        tried = list(product(LEARNING_RATES, DECAYS))
+        perplexities = []
+        for self.learning_rate, self.decay in tried:
+            perplexities.append(self.perplexity(ids[:TRIED_WORDS]))
+        self.learning_rate, self.decay = tried[int(np.nanargmin(perplexities))]
+        return self
+
+    def perplexity(self, ids: np.ndarray | PreparedText) -> float:
+        """Exact perplexity of a text, read once from start to end.
+
+        Raises:
+            ValueError: If the text is too short to predict anything, or an id is outside the vocabulary.
+        """
+        check_length(ids, 1)
+        text = check_ids(ids[: len(ids)], self.model.vocabulary_size)[None]
+        whole = (text.shape[1] - 1) // self.segment * self.segment
+        own = [ops.convert_to_numpy(variable).copy() for variable in self.model.trainable_variables]
+        self._step.set_rates(self.learning_rate, self.decay)
+        self._learner.carried.reset()
+        metric = Perplexity()
+        try:
+            if whole:
+                inputs, targets = (text[:, i : whole + i].reshape(-1, self.segment) for i in (0, 1))
+                logs = self._learner.fit(inputs, targets, batch_size=1, shuffle=False, verbose=0).history
+                metric.total.assign(np.log(logs["perplexity"][0]) * whole)
+                metric.count.assign(whole)
+            if whole < text.shape[1] - 1:
+                _, nll, counted, *_ = self._learner((text[:, whole:-1], text[:, whole + 1 :]))
+                metric.update_losses(nll, counted)
+            return float(ops.convert_to_numpy(metric.result()))
+        finally:
+            for variable, value in zip(self.model.trainable_variables, own, strict=True):
+                variable.assign(value)
+
+    def _root_mean_squares(self, train_ids) -> list[np.ndarray]:
+        cut = windows(train_ids, STATISTICS_ROWS, self.segment, self.model.vocabulary_size)
+        squares, learner = _SquaredGradients(), _Learner(self.model, STATISTICS_ROWS)
+        learner.compile(squares, auto_scale_loss=False)
+        inputs, targets = (
+            part.reshape(-1, self.segment) for part in cut.block(0, min(cut.batches, STATISTICS_BATCHES))
+        )
+        learner.fit(inputs, targets, batch_size=STATISTICS_ROWS, shuffle=False, verbose=0)
+        batches = len(inputs) // STATISTICS_ROWS
+        return [np.sqrt(ops.convert_to_numpy(total) / batches) for total in squares.totals]
+
+
+class _Learner(keras.Model):
+    """Trains a language model without dropout, on windows with a carried state and the mean loss of their words."""
+
+    def __init__(self, model, rows):
+        super().__init__(autocast=False, name="learner")
+        self.model = model
+        self.carried = CarriedState(model.carried.widths)
+        self.carried.allocate(rows)
+        self.perplexity = Perplexity()
+        self.mean_loss = SequenceCrossEntropy(reduction="mean")
+        self.built = True
+
+    def call(self, window):
+        inputs, targets = window
+        hidden, states = self.model.hidden_states(inputs, self.carried.values, training=False)
+        self.carried.update(states)
+        return self.model.outputs_of(hidden, targets, training=True, loss=self.mean_loss)
+
+    def train_step(self, *arguments):
+        *state, data = arguments  # the first argument is the state of JAX
+        inputs, targets, _ = keras.utils.unpack_x_y_sample_weight(data)
+        return super().train_step(*state, ((inputs, targets), targets))
+
+    def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
+        return y_pred.loss
+
+    def compute_metrics(self, x, y, y_pred, sample_weight=None):
+        self.perplexity.update_losses(y_pred.token_losses, y_pred.counted)
+        return super().compute_metrics(x, y, y_pred, sample_weight)
+
+
+class _Fixed(keras.optimizers.Optimizer):
+    """Base class of the optimizers below, which use no learning rate of Keras and write their whole `apply`."""
+
+    def __init__(self):
+        super().__init__(learning_rate=0.0, name="fixed")
+
+    def apply(self, grads, trainable_variables=None):
+        if trainable_variables is not None:
+            self.build(trainable_variables)
+        self.update([ops.cast(ops.convert_to_tensor(gradient), "float32") for gradient in grads])
+        self.iterations.assign_add(1)
+
+    def update(self, gradients):
+        """Uses the gradients `float32` of all variables."""
+        raise NotImplementedError
+
+
+class _SquaredGradients(_Fixed):
+    """Adds up the squares of gradients and does not change the weights."""
+
+    def build(self, variables):
+        if not self.built:
+            super().build(variables)
+            self.totals = [self.add_variable(each.shape, name=f"total_{i}") for i, each in enumerate(variables)]
+
+    def update(self, gradients):
+        for total, gradient in zip(self.totals, gradients, strict=True):
+            total.assign_add(ops.square(gradient))
+
+
+class _DynamicStep(_Fixed):
+    """The step of dynamic evaluation, see `DynamicEvaluation`.
+
+    Args:
+        roots: Roots of the mean squares of gradients, for each variable.
+        trained: The trained weights.
+    """
+
+    def __init__(self, roots, trained):
+        super().__init__()
+        self.values = list(zip(roots, trained, strict=True))
+        self.mean = sum(float(np.sum(root, dtype=np.float64)) for root in roots) / sum(root.size for root in roots)
+
+    def build(self, variables):
+        if self.built:
+            return
+        super().build(variables)
+        self.rate, self.decay = (self.add_variable((), name=name) for name in ("rate", "decay"))
+        self.constants = []
+        for i, pair in enumerate(self.values):
+            constants = [
+                self.add_variable(value.shape, name=f"{name}_{i}")
+                for name, value in zip(("root", "trained"), pair, strict=True)
+            ]
+            for variable, value in zip(constants, pair, strict=True):
+                variable.assign(value)
+            self.constants.append(constants)
+
+    def set_rates(self, rate, decay):
+        """Sets the learning rate and the decay."""
+        self.rate.assign(rate)
+        self.decay.assign(decay)
+
+    def update(self, gradients):
+        for variable, gradient, (root, trained) in zip(variables_of(self), gradients, self.constants, strict=True):
+            pull = ops.minimum(1.0, self.decay * root / self.mean) * (trained - variable)
+            variable.assign_add(ops.cast(pull - self.rate * gradient / (root + EPSILON), variable.dtype))

@@ -1,0 +1,118 @@
+"""Language models that are measured with a temperature, a neural cache or dynamic evaluation."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_tying.data import windows
+from keras_tying.inference import dynamic_evaluation
+from keras_tying.inference.dynamic_evaluation import DynamicEvaluation
+from keras_tying.inference.language_model import stream_perplexity
+from keras_tying.inference.neural_cache import NeuralCache, cache_probabilities
+from keras_tying.inference.temperature import TEMPERATURES, TemperedSoftmax
+from keras_tying.zoo import recurrent_language_model
+
+V = 11
+
+
+@pytest.fixture
+def model():
+    return recurrent_language_model(V, 6, initializer_range=0.8, dropout=0.5)
+
+
+def test_a_tempered_softmax_divides_the_logits(rng, model):
+    ids = rng.integers(0, V, 700)
+    tempered = TemperedSoftmax(model)
+    np.testing.assert_allclose(tempered.perplexity(ids), stream_perplexity(model, ids), rtol=1e-5)
+    tempered.fit(ids)
+    logits = model.predict(ids[None, :-1], verbose=0)[0].astype("float64")
+    perplexities = []
+    for temperature in TEMPERATURES:
+        scores = logits / temperature
+        nll = np.log(np.exp(scores).sum(axis=-1)) - scores[np.arange(len(ids) - 1), ids[1:]]
+        perplexities.append(np.exp(nll.mean()))
+    np.testing.assert_allclose(tempered.perplexity(ids), min(perplexities), rtol=1e-5)
+
+
+def test_the_cache_gives_words_the_share_of_states_like_the_present_one(rng):
+    keys, words = rng.normal(size=(30, 4)), rng.integers(0, 5, 30)
+    found = cache_probabilities(keys, words, 3, size=7, flatness=0.6)
+    for t in range(3, 30):
+        before = range(max(0, t - 7), t)
+        shares = {i: np.exp(0.6 * keys[t] @ keys[i]) for i in before}
+        expected = sum(shares[i] for i in before if words[i] == words[t]) / sum(shares.values())
+        np.testing.assert_allclose(found[t - 3], expected, rtol=1e-6, atol=1e-12)
+
+
+def test_without_weight_the_cache_changes_nothing(rng, model):
+    ids = rng.integers(0, V, 1200)
+    np.testing.assert_allclose(NeuralCache(model).perplexity(ids), stream_perplexity(model, ids), rtol=1e-5)
+
+
+def test_a_cache_reaches_back_over_windows(rng, model):
+    ids = np.tile(rng.integers(0, V, 600), 2)  # its second half repeats the first
+    cached = NeuralCache(model, size=600)
+    cached.flatness, cached.weight = 0.3, 0.2
+    keys = np.array(model.hidden_states(ids[None, :-1], training=False)[0])[0]
+    of_cache = cache_probabilities(keys, ids[1:], 0, 600, 0.3)
+    of_model = np.exp(model.score(ids[None, :-1], ids[None, 1:]))[0].astype("float64")
+    of_cache[0] = of_model[0]
+    expected = np.exp(-np.mean(np.log(0.8 * of_model + 0.2 * of_cache)))
+    np.testing.assert_allclose(cached.perplexity(ids), expected, rtol=1e-4)
+
+
+def mean_loss(model, inputs, targets, states):
+    hidden, states = model.hidden_states(inputs, states, training=False)
+    logits = model.scores(hidden)
+    return tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(targets, logits)), states
+
+
+def test_dynamic_evaluation_equals_an_independent_computation(rng, model, monkeypatch):
+    monkeypatch.setattr(dynamic_evaluation, "STATISTICS_ROWS", 4)
+    train, text = rng.integers(0, V, 200), rng.integers(0, V, 24)
+    dynamic = DynamicEvaluation(model, train, segment=5)
+    dynamic.learning_rate, dynamic.decay = 1e-3, 0.3
+    found, variables = dynamic.perplexity(text), [each.value for each in model.trainable_variables]
+    trained = [variable.numpy() for variable in variables]
+    cut = windows(train, 4, 5)
+    inputs, targets = cut.block(0, cut.batches)
+    squares, states = [np.zeros(each.shape) for each in trained], model.zero_states(4)
+    for batch in zip(inputs, targets, strict=True):
+        with tf.GradientTape() as tape:
+            loss, states = mean_loss(model, *batch, states)
+        for total, gradient in zip(squares, tape.gradient(loss, variables), strict=True):
+            total += tf.convert_to_tensor(gradient).numpy() ** 2
+    roots = [np.sqrt(total / cut.batches) for total in squares]
+    mean, total, states = np.concatenate([root.ravel() for root in roots]).mean(), 0.0, model.zero_states(1)
+    for start in range(0, 23, 5):
+        segment = text[None, start : start + 6]
+        with tf.GradientTape() as tape:
+            loss, states = mean_loss(model, segment[:, :-1], segment[:, 1:], states)
+        total += float(loss) * (segment.shape[1] - 1)
+        for variable, gradient, root, own in zip(
+            variables, tape.gradient(loss, variables), roots, trained, strict=True
+        ):
+            pull = np.minimum(1, 0.3 * root / mean) * (own - variable.numpy())
+            variable.assign_add(pull - 1e-3 * tf.convert_to_tensor(gradient).numpy() / (root + 1e-5))
+    np.testing.assert_allclose(found, np.exp(total / 23), rtol=1e-4)
+
+
+def test_the_model_has_its_own_weights_after_dynamic_evaluation(rng, model, monkeypatch):
+    monkeypatch.setattr(dynamic_evaluation, "STATISTICS_ROWS", 4)
+    ids, own = rng.integers(0, V, 200), model.get_weights()
+    dynamic = DynamicEvaluation(model, ids, segment=5)
+    np.testing.assert_allclose(dynamic.perplexity(ids), stream_perplexity(model, ids), rtol=1e-5)
+    dynamic.fit(ids)
+    assert dynamic.perplexity(ids) < stream_perplexity(model, ids)
+    for weight, value in zip(model.get_weights(), own, strict=True):
+        np.testing.assert_array_equal(weight, value)
+
+
+def test_a_mixed_precision_model_adapts(rng, monkeypatch):
+    monkeypatch.setattr(dynamic_evaluation, "STATISTICS_ROWS", 4)
+    ids = rng.integers(0, V, 200)
+    half = recurrent_language_model(V, 6, dtype="mixed_bfloat16", tied=False)
+    for way in (TemperedSoftmax(half), NeuralCache(half, 20), DynamicEvaluation(half, ids, segment=5)):
+        assert way.fit(ids).perplexity(ids) < 1.05 * stream_perplexity(half, ids)
+    assert keras.backend.standardize_dtype(half.compute_dtype) == "bfloat16"
