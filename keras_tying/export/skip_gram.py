@@ -43,13 +43,7 @@ def export_skip_gram(model: keras.Model, vocabulary: Vocabulary, path: str | Pat
     matrix = model.embedding_matrices()["tied" if model.tied else "input"]
     words, matrix = without_special_words(vocabulary, keras.ops.convert_to_numpy(matrix))
     served = ServedWords(words, matrix)
-    strings, integer = tf.TensorSpec([None], tf.string), tf.TensorSpec([], tf.int32)
-    signatures = {
-        "serving_default": (served.vector, (strings,)),
-        "vector": (served.vector, (strings,)),
-        "similar_words": (served.similar_words, (strings, integer)),
-    }
-    write_saved_model(served, trace(signatures), path)
+    write_saved_model(served, served.endpoints(), path)
 
 
 class ServedWords(tf.Module):
@@ -62,6 +56,17 @@ class ServedWords(tf.Module):
         self.table = tf.lookup.StaticHashTable(tf.lookup.KeyValueTensorInitializer(self.words, ids), default_value=-1)
         self.matrix = tf.Variable(matrix, trainable=False, name="vectors")
         self.lengths = tf.Variable(np.linalg.norm(matrix, axis=1), trainable=False, name="lengths")
+
+    def endpoints(self) -> dict:
+        """Traced functions, by the name of the signature."""
+        strings, integer = tf.TensorSpec([None], tf.string), tf.TensorSpec([], tf.int32)
+        return trace(
+            {
+                "serving_default": (self.vector, (strings,)),
+                "vector": (self.vector, (strings,)),
+                "similar_words": (self.similar_words, (strings, integer)),
+            }
+        )
 
     def vector(self, words):
         ids, known = self._find(words)

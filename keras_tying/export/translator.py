@@ -61,9 +61,7 @@ def export_translator(
     check_integer("maximum_length", maximum_length)
     check_number("length_penalty", length_penalty)
     served = ServedTranslator(model, subwords, beam_size, length_penalty, maximum_length)
-    strings = tf.TensorSpec([None], tf.string)
-    signatures = trace({name: (served.translate, (strings,)) for name in ("serving_default", "translate")})
-    save_signatures(model, (served.tokenizer,), signatures, path)
+    save_signatures(model, (served.tokenizer,), served.endpoints(), path)
 
 
 class ServedTranslator:
@@ -78,6 +76,11 @@ class ServedTranslator:
         self.length_penalty = length_penalty
         self.maximum_length = maximum_length
         self.tokenizer = tensorflow_text.SentencepieceTokenizer(subwords.model, out_type=tf.int32)
+
+    def endpoints(self) -> dict:
+        """Traced functions, by the name of the signature."""
+        strings = tf.TensorSpec([None], tf.string)
+        return trace({name: (self.translate, (strings,)) for name in ("serving_default", "translate")})
 
     def translate(self, sentences):
         ids = self.tokenizer.tokenize(sentences)[:, : self.maximum_length]

@@ -1,6 +1,6 @@
 """Sentences as a user gives them: checked, and padded into batches of similar length."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Sized
 from typing import Any
 
 import numpy as np
@@ -27,7 +27,7 @@ def checked_lines(lines: Any, name: str = "lines") -> Iterator[str]:
         yield line
 
 
-def similar_lengths(encoded: Sequence[np.ndarray], positions: int) -> Iterator[list[int]]:
+def similar_lengths(encoded: Sequence[Sized], positions: int) -> Iterator[list[int]]:
     """Places of sentences of similar length, longest first.
 
     Args:

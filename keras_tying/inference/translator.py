@@ -1,7 +1,7 @@
 """Trained translators: sentences in, translations out."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import keras
 import numpy as np
@@ -18,6 +18,20 @@ if TYPE_CHECKING:
 
 POSITIONS_PER_CALL = 4000
 """Source positions that are translated, or target positions scored, per call. It does not change the result."""
+
+
+class Attention(NamedTuple):
+    """Attention weights of a translation.
+
+    Attributes:
+        weights: `float32 [T, S]`: how much each target subword looks at each source subword; rows sum to 1.
+        source: The `S` source subwords, `</s>` at the end.
+        translation: The `T` target subwords, `</s>` at the end.
+    """
+
+    weights: np.ndarray
+    source: list[str]
+    translation: list[str]
 
 
 class TrainedTranslator:
@@ -54,6 +68,12 @@ class TrainedTranslator:
     def translate(self, sentences: Sequence[str], beam: int = 5, length_penalty: float = 1.0) -> list[str]:
         """Translates sentences. For arguments and errors see `translate_sentences`."""
         return translate_sentences(self.model, self.subwords, sentences, beam, length_penalty)
+
+    def attention(self, source: str, translation: str) -> Attention:
+        """Attention weights of a translation. Raises ValueError if a text is not a string."""
+        check_sentences([source], "source")
+        check_sentences([translation], "translation")
+        return attention(self.model, self.subwords, source, translation)
 
     def attention_plot(self, source: str, translation: str) -> "Figure":
         """Plots the attention weights of a translation; see `attention_plot`."""
@@ -101,17 +121,27 @@ def translate_sentences(
     return translations
 
 
-def attention_plot(model: keras.Model, subwords: Subwords, source: str, translation: str) -> "Figure":
-    """Attention weights of a translation: one row per target subword, one column per source subword; dark is large."""
-    from matplotlib.figure import Figure
-
+def attention(model: keras.Model, subwords: Subwords, source: str, translation: str) -> Attention:
+    """Attention weights of a translation under a `Translator`."""
     ids, words = subwords.encode(source), subwords.encode(translation)
     before = np.concatenate([[PAD_ID], words[:-1]]).astype(np.int32)
     weights = model.attend({"source": pad_sentences([ids]), "target": before[None]})[0]
-    columns, rows = ([*subwords.pieces(text), "</s>"] for text in (source, translation))
+    return Attention(weights, *([*subwords.pieces(text), "</s>"] for text in (source, translation)))
+
+
+def attention_plot(model: keras.Model, subwords: Subwords, source: str, translation: str) -> "Figure":
+    """Attention weights of a translation: one row per target subword, one column per source subword; dark is large."""
+    return plot_attention(attention(model, subwords, source, translation))
+
+
+def plot_attention(found: Attention) -> "Figure":
+    """Plots attention weights as `attention_plot` does."""
+    from matplotlib.figure import Figure
+
+    columns, rows = found.source, found.translation
     figure = Figure(figsize=(2 + 0.28 * len(columns), 1.5 + 0.28 * len(rows)), layout="constrained")
     axes = figure.add_subplot()
-    axes.imshow(weights, cmap="Greys", vmin=0, vmax=1, aspect="equal")
+    axes.imshow(found.weights, cmap="Greys", vmin=0, vmax=1, aspect="equal")
     axes.set_xticks(range(len(columns)), [label.replace("▁", " ") for label in columns], rotation=90)
     axes.set_yticks(range(len(rows)), [label.replace("▁", " ") for label in rows])
     axes.xaxis.tick_top()

@@ -1,0 +1,151 @@
+"""Serves trained models with Ray Serve: REST as TensorFlow Serving answers it, on one machine or on a cluster.
+
+    pip install "keras-tying[ray]"
+    python deploy/ray_serve.py ptb_small_tied embedded_en_de mine=runs/mine     names of trained models, NAME=FOLDER
+    curl -d '{"inputs": {"sentences": ["it works"]}}' http://localhost:8501/v1/models/ptb_small_tied:predict
+
+On a cluster: `ray start --head` on one machine and `ray start --address=HEAD:6379` on the others, then this command with
+`--address auto` on one of them. Folders of runs must be the same on all machines.
+
+A gate takes the requests of HTTP and asks a replica of the model, which answers several requests at once. A request whose
+replica dies is asked of another one.
+"""
+
+import argparse
+import asyncio
+import logging
+import os
+import signal
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import keras_tying_cli  # noqa: F401 - the gate, which imports it too, starts without Keras
+
+os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+
+import ray
+from ray import serve
+from ray.exceptions import RayActorError
+from ray.serve.exceptions import BackPressureError
+
+APPLICATION = "keras-tying"
+ATTEMPTS = 3
+"""How many replicas are asked, one after another, if they die."""
+
+
+@serve.deployment
+class Model:
+    """A replica of a trained model."""
+
+    def __init__(self, name: str, source: str, limits: dict[str, int], batch: int, wait: float, threads: int):
+        import tensorflow as tf
+
+        tf.config.threading.set_intra_op_parallelism_threads(threads)
+        from keras_tying.serving.limits import Limits
+        from keras_tying.serving.model import ServedModel
+
+        self.served = ServedModel.load(name, source, Limits(**limits))
+        self.worker = ThreadPoolExecutor(1)  # requests wait for their batch while it computes
+        self.predict.set_max_batch_size(batch)
+        self.predict.set_batch_wait_timeout_s(wait)
+
+    @serve.batch
+    async def predict(self, bodies: list[bytes]) -> list[tuple[int, bytes]]:
+        return await asyncio.get_running_loop().run_in_executor(self.worker, self.served.answer, bodies)
+
+    async def metadata(self, _: bytes) -> tuple[int, bytes]:
+        return self.served.metadata
+
+
+@serve.deployment
+class Gate:
+    """Takes the requests of HTTP and asks the replicas of the models."""
+
+    def __init__(self, models: dict[str, Any], limits: dict[str, int]):
+        import keras_tying_cli  # noqa: F401
+        from keras_tying.serving.limits import Limits
+        from keras_tying.serving.service import Service
+
+        self.models = models
+        self.service = Service(models, self.ask, Limits(**limits))
+
+    async def __call__(self, request) -> Any:
+        from starlette.responses import Response
+
+        length = request.headers.get("content-length")
+        reply = await self.service.answer(request.method, request.url.path, request.stream(), length)
+        return Response(reply.body, reply.status, media_type="application/json")
+
+    async def ask(self, model: str, action: str, body: bytes) -> Any:
+        from keras_tying.serving.replies import Reply, error_reply
+
+        for _ in range(ATTEMPTS):
+            try:
+                return Reply(*await getattr(self.models[model], action).remote(body))
+            except BackPressureError:
+                return error_reply(503, f"Too many requests wait for {model}. Ask again later.")
+            except RayActorError:
+                logging.getLogger("ray.serve").warning(f"A replica of {model} died. Another one is asked.")
+        return error_reply(503, f"{ATTEMPTS} replicas of {model} died. Ask again later.")
+
+
+def application(models: dict[str, str], limits: dict[str, int], options: argparse.Namespace) -> serve.Application:
+    """The gate and a deployment for each model, by its name and source."""
+    deployments = {
+        name: Model.options(
+            name=name,
+            num_replicas=options.replicas,
+            max_ongoing_requests=2 * options.batch,  # one batch computes, the next one gathers
+            max_queued_requests=options.queue,
+            ray_actor_options={"num_cpus": options.cpus},
+        ).bind(name, source, limits, options.batch, options.wait_ms / 1000, options.cpus)
+        for name, source in models.items()
+    }
+    gate = Gate.options(num_replicas=options.gates, max_ongoing_requests=10_000, ray_actor_options={"num_cpus": 0})
+    return gate.bind(deployments, limits)
+
+
+def parse(arguments: list[str] | None = None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    add = parser.add_argument
+    add("models", nargs="+", metavar="NAME[=FOLDER]", help="a trained model of the zoo, or a name for a folder")
+    add("--address", help="a cluster of Ray, such as `auto`; default: a new one on this machine")
+    add("--host", default="127.0.0.1", help="address to listen on; 0.0.0.0 for all (default: %(default)s)")
+    add("--port", type=int, default=8501, help="default: %(default)s")
+    add("--replicas", type=int, default=1, help="processes per model (default: %(default)s)")
+    add("--cpus", type=int, default=1, help="cores per replica (default: %(default)s)")
+    add("--gates", type=int, default=1, help="processes that take requests of HTTP (default: %(default)s)")
+    add("--batch", type=int, default=16, help="most requests answered at once; 1: no batching (default: %(default)s)")
+    add("--wait-ms", type=float, default=2, help="how long a batch waits for requests (default: %(default)s)")
+    add("--queue", type=int, default=500, help="most waiting requests per gate and model (default: %(default)s)")
+    add("--timeout", type=float, default=60, help="seconds until a request is given up (default: %(default)s)")
+    limits = parser.add_argument_group("limits of a request; a larger one is refused with the status 413")
+    limits.add_argument("--request-bytes", type=int, default=256 * 1024, help="of the body (default: %(default)s)")
+    limits.add_argument("--sentences", type=int, default=128, help="rows (default: %(default)s)")
+    limits.add_argument("--characters", type=int, default=4000, help="of a text (default: %(default)s)")
+    limits.add_argument("--words", type=int, default=256, help="`k` and `length` (default: %(default)s)")
+    return parser.parse_args(arguments)
+
+
+def main() -> None:
+    options = parse()
+    sources = dict((each.split("=", 1) if "=" in each else (each, each)) for each in options.models)
+    limits = {name: getattr(options, name) for name in ("request_bytes", "sentences", "characters", "words")}
+    cores = options.cpus * options.replicas * len(sources)
+    ray.init(
+        options.address,
+        log_to_driver=False,
+        **({} if options.address else {"num_cpus": cores, "include_dashboard": False}),
+    )
+    serve.start(http_options={"host": options.host, "port": options.port, "request_timeout_s": options.timeout})
+    serve.run(application(sources, limits, options), name=APPLICATION)
+    print(f"Serving {', '.join(sources)} at http://{options.host}:{options.port}/v1/models", flush=True)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        signal.pause()
+    except KeyboardInterrupt:
+        serve.shutdown()
+
+
+if __name__ == "__main__":
+    main()

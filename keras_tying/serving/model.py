@@ -1,0 +1,132 @@
+"""A trained model that answers many requests at once."""
+
+import logging
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from keras_tying.inference.sentences import similar_lengths
+from keras_tying.pretrained import load
+from keras_tying.serving.limits import Limits
+from keras_tying.serving.replies import Reply, RequestError, answer, error_reply, metadata_reply
+from keras_tying.serving.requests import Request, parse_request
+from keras_tying.serving.signatures import Signature, signatures_of
+
+log = logging.getLogger(__name__)
+BYTES_PER_CALL = 40_000
+"""Bytes of text, padding included, that are computed per call, if it has several rows. It bounds the memory."""
+ASSERTION = re.compile(r"assertion failed: \[(.*?)\]")
+
+
+class ServedModel:
+    """A trained model that answers requests to predict, several at once.
+
+    Rows of requests with the same signature and the same numbers are computed together, those of similar length in one
+    call. A request that fails does not fail the others.
+
+    Args:
+        trained: What `kt.load` returns.
+        name: The name that it is served by.
+        limits: Limits of a request.
+
+    Attributes:
+        name: The name.
+        signatures: Its signatures by name.
+        metadata: Reply that describes the signatures.
+
+    Raises:
+        RuntimeError: If the backend of Keras is not TensorFlow.
+
+    Example:
+
+    >>> import keras_tying as kt
+    >>> from keras_tying.serving.model import ServedModel
+    >>> words = kt.data.Vocabulary(["king", "queen", "tulip", "<unk>", "<eos>"])
+    >>> served = ServedModel(kt.inference.TrainedWordVectors(kt.zoo.skip_gram(5, units=1), words), "words")
+    >>> served.answer([b'{"signature_name": "similar_words", "inputs": {"words": [], "k": 1}}', b"no JSON"])[0]
+    Reply(status=200, body=b'{"outputs": {"similar": [], "similarity": []}}')
+    """
+
+    def __init__(self, trained: Any, name: str, limits: Limits | None = None):
+        self.name = name
+        self.limits = limits or Limits()
+        self.signatures = signatures_of(trained)
+        self.metadata: Reply = metadata_reply(name, self.signatures)
+
+    @classmethod
+    def load(cls, name: str, source: str, limits: Limits | None = None) -> "ServedModel":
+        """Loads a trained model, see `kt.load`, and calls each signature once, so that no request has to wait for that."""
+        served = cls(load(source), name, limits)
+        for signature in served.signatures.values():
+            signature.run({name: [b"0-0"] if spec.batched else 1 for name, spec in signature.inputs.items()})
+        return served
+
+    def answer(self, bodies: Sequence[bytes]) -> list[Reply]:
+        """Replies to requests to predict, given the bodies of the requests."""
+        replies: dict[int, Reply] = {}
+        requests: dict[int, Request] = {}
+        for place, body in enumerate(bodies):
+            try:
+                requests[place] = parse_request(body, self.signatures, self.limits)
+            except RequestError as error:
+                replies[place] = error_reply(error.status, str(error))
+        for places in _together(requests):
+            replies.update(zip(places, self._computed([requests[place] for place in places]), strict=True))
+        return [replies[place] for place in range(len(bodies))]
+
+    def _computed(self, requests: Sequence[Request]) -> list[Reply]:
+        """Replies to requests that can be computed together; each alone, if that fails."""
+        try:
+            outputs = compute(requests)
+        except tf.errors.InvalidArgumentError as error:
+            if len(requests) == 1:
+                return [error_reply(400, _message(error))]
+            return [reply for request in requests for reply in self._computed([request])]
+        except Exception:
+            log.exception(f"{self.name} failed")
+            return [error_reply(500, "The model failed. Its log has the reason.")] * len(requests)
+        return [answer(each, request.by_row) for each, request in zip(outputs, requests, strict=True)]
+
+
+def _together(requests: Mapping[int, Request]) -> Iterable[list[int]]:
+    """Places of requests that can be computed together."""
+    groups: dict[Any, list[int]] = {}
+    for place, request in requests.items():
+        signature = request.signature
+        numbers = tuple(request.inputs[name] for name in signature.shared)
+        groups.setdefault((signature.name, numbers) if signature.merges else place, []).append(place)
+    return groups.values()
+
+
+def compute(requests: Sequence[Request]) -> list[dict[str, np.ndarray]]:
+    """Outputs of requests that have one signature and the same numbers."""
+    first = requests[0]
+    signature = first.signature
+    inputs = {name: [value for request in requests for value in request.inputs[name]] for name in signature.batched} | {
+        name: first.inputs[name] for name in signature.shared
+    }
+    outputs = _in_parts(signature, inputs) if signature.merges else signature.run(inputs)
+    ends = np.cumsum([request.rows for request in requests])[:-1]
+    parts = {name: np.split(output, ends) for name, output in outputs.items()}
+    return [{name: part[i] for name, part in parts.items()} for i in range(len(requests))]
+
+
+def _in_parts(signature: Signature, inputs: dict[str, Any]) -> dict[str, np.ndarray]:
+    """Outputs of many rows, computed in parts of similar length."""
+    texts = [b"".join(row) for row in zip(*(inputs[name] for name in signature.batched), strict=True)]
+    parts = list(similar_lengths(texts, BYTES_PER_CALL)) if sum(map(len, texts)) else [list(range(len(texts)))]
+    computed = [
+        signature.run(inputs | {name: [inputs[name][row] for row in part] for name in signature.batched})
+        for part in parts
+    ]
+    order = np.argsort(np.concatenate(parts), kind="stable").astype(np.intp)
+    return {name: np.concatenate([each[name] for each in computed])[order] for name in signature.outputs}
+
+
+def _message(error: tf.errors.InvalidArgumentError) -> str:
+    """The reason in one line, without the names of operations."""
+    found = ASSERTION.search(error.message)
+    return found[1] if found else error.message.strip().splitlines()[0]

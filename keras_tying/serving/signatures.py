@@ -1,0 +1,165 @@
+"""Signatures of trained models: the functions that a SavedModel has, in memory."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from keras_tying.data import without_special_words
+from keras_tying.data.subwords import LONGEST_SENTENCE
+from keras_tying.export.joint_language_model import ServedJointLanguageModel
+from keras_tying.export.language_model import ServedLanguageModel
+from keras_tying.export.saving import check_backend
+from keras_tying.export.skip_gram import ServedWords
+from keras_tying.export.text import TextInGraph
+from keras_tying.export.translator import ServedTranslator
+from keras_tying.inference import (
+    TrainedJointLanguageModel,
+    TrainedLanguageModel,
+    TrainedTranslator,
+    TrainedWordVectors,
+)
+
+DEFAULT = tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY
+ATTENTION = "attention"
+BEAM = 5
+"""Hypotheses per sentence, as in exported translators."""
+Inputs = Mapping[str, Any]
+Outputs = dict[str, np.ndarray]
+
+
+class Spec(NamedTuple):
+    """Type and shape of an input or output; `None` is any size."""
+
+    dtype: str
+    shape: tuple[int | None, ...]
+
+    @property
+    def batched(self) -> bool:
+        """Whether there is a value for each row."""
+        return bool(self.shape)
+
+
+@dataclass(frozen=True)
+class Signature:
+    """A function of a model.
+
+    Attributes:
+        name: Name of the signature.
+        inputs: Type and shape of each input.
+        outputs: Type and shape of each output, all batched.
+        run: Computes the outputs of inputs.
+        row_by_row: Whether the answer of a row depends on no other row.
+    """
+
+    name: str
+    inputs: Mapping[str, Spec]
+    outputs: Mapping[str, Spec]
+    run: Callable[[Inputs], Outputs]
+
+    @cached_property
+    def batched(self) -> list[str]:
+        """Names of the inputs that have a value for each row."""
+        return [name for name, spec in self.inputs.items() if spec.batched]
+
+    @cached_property
+    def shared(self) -> list[str]:
+        """Names of the inputs that have one value for all rows."""
+        return [name for name, spec in self.inputs.items() if not spec.batched]
+
+    @cached_property
+    def merges(self) -> bool:
+        """Whether requests can be computed together.
+
+        Not so if text is drawn, because a draw depends on the place of a row, or if the width of the answer depends on
+        all rows.
+        """
+        texts = all(self.inputs[name].dtype == "string" for name in self.batched)
+        return texts and "seed" not in self.inputs and self.name != ATTENTION
+
+
+def signatures_of(trained: Any) -> dict[str, Signature]:
+    """The signatures of a trained model by name: those of its SavedModel; a translator has `attention` besides.
+
+    Args:
+        trained: What `kt.load` returns.
+
+    Raises:
+        RuntimeError: If the backend of Keras is not TensorFlow.
+    """
+    check_backend()
+    signatures = {name: _traced(name, function) for name, function in _endpoints(trained).items()}
+    if isinstance(trained, TrainedTranslator):
+        signatures["attention"] = _attention(trained)
+    return signatures
+
+
+def _endpoints(trained: Any) -> dict:
+    """The functions that an export writes, by name."""
+    match trained:
+        case TrainedLanguageModel():
+            return ServedLanguageModel(trained.model, TextInGraph(trained.vocabulary, trained.tokenization)).endpoints()
+        case TrainedJointLanguageModel():
+            vocabularies = trained.source_vocabulary, trained.vocabulary
+            texts = (TextInGraph(vocabulary, trained.tokenization) for vocabulary in vocabularies)
+            return ServedJointLanguageModel(trained.model, *texts).endpoints()
+        case TrainedTranslator():
+            return ServedTranslator(trained.model, trained.subwords, BEAM, 1.0, LONGEST_SENTENCE).endpoints()
+        case TrainedWordVectors():
+            matrix = trained.model.embedding_matrices()["tied" if trained.model.tied else "input"]
+            return ServedWords(
+                *without_special_words(trained.vocabulary, keras.ops.convert_to_numpy(matrix))
+            ).endpoints()
+    raise TypeError(f"Expected a trained model, see keras_tying.inference. Received: {trained!r}")
+
+
+def _traced(name: str, function: Any) -> Signature:
+    """A traced function as a signature."""
+    concrete = function.get_concrete_function()
+    parameters = concrete.function_type.parameters
+    inputs = {key: _spec(spec) for key, spec in zip(parameters, function.input_signature, strict=True)}
+
+    def run(values: Inputs) -> Outputs:
+        tensors = [_tensor(values[key], spec) for key, spec in inputs.items()]
+        return {key: output.numpy() for key, output in concrete(*tensors).items()}
+
+    outputs = {key: _spec(output) for key, output in sorted(concrete.structured_outputs.items())}
+    return Signature(name, inputs, outputs, run)
+
+
+def _spec(tensor: Any) -> Spec:
+    return Spec(tensor.dtype.name, tuple(tensor.shape))
+
+
+def _tensor(value: Any, spec: Spec) -> tf.Tensor:
+    return tf.constant(value, spec.dtype, shape=[len(value)] if spec.batched else [])
+
+
+def _attention(trained: TrainedTranslator) -> Signature:
+    """Attention weights of translations; rows are padded with empty subwords, whose weights are 0."""
+    texts = Spec("string", (None,))
+    inputs = {"sentences": texts, "translations": texts}
+    outputs = {
+        "source": Spec("string", (None, None)),
+        "translation": Spec("string", (None, None)),
+        "weights": Spec("float32", (None, None, None)),
+    }
+
+    def run(values: Inputs) -> Outputs:
+        pairs = zip(values["sentences"], values["translations"], strict=True)
+        found = [trained.attention(source.decode(), translation.decode()) for source, translation in pairs]
+        rows, sizes = len(found), np.array([each.weights.shape for each in found] or [(0, 0)]).max(axis=0)
+        source = np.full((rows, sizes[1]), "", dtype=object)
+        translation = np.full((rows, sizes[0]), "", dtype=object)
+        weights = np.zeros((rows, *sizes), np.float32)
+        for row, each in enumerate(found):
+            source[row, : len(each.source)] = each.source
+            translation[row, : len(each.translation)] = each.translation
+            weights[row, : len(each.translation), : len(each.source)] = each.weights
+        return {"source": source, "translation": translation, "weights": weights}
+
+    return Signature(ATTENTION, inputs, outputs, run)
