@@ -4,11 +4,11 @@
     python deploy/ray_serve.py ptb_small_tied embedded_en_de mine=runs/mine     names of trained models, NAME=FOLDER
     curl -d '{"inputs": {"sentences": ["it works"]}}' http://localhost:8501/v1/models/ptb_small_tied:predict
 
-On a cluster: `ray start --head` on one machine and `ray start --address=HEAD:6379` on the others, then this command with
-`--address auto` on one of them. Folders of runs must be the same on all machines.
+On a cluster: `ray start --head` on one machine and `ray start --address=HEAD:6379` on the others, then this command
+with `--address auto` on one of them. Folders of runs must be the same on all machines.
 
-A gate takes the requests of HTTP and asks a replica of the model, which answers several requests at once. A request whose
-replica dies is asked of another one.
+A gate takes the requests of HTTP and asks a replica of the model, which answers several requests at once. A request
+whose replica dies is asked of another one.
 """
 
 import argparse
@@ -18,8 +18,6 @@ import os
 import signal
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
-
-import keras_tying_cli  # noqa: F401 - the gate, which imports it too, starts without Keras
 
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
 
@@ -62,7 +60,7 @@ class Gate:
     """Takes the requests of HTTP and asks the replicas of the models."""
 
     def __init__(self, models: dict[str, Any], limits: dict[str, int]):
-        import keras_tying_cli  # noqa: F401
+        import keras_tying_cli  # noqa: F401 - it keeps Keras out of this process
         from keras_tying.serving.limits import Limits
         from keras_tying.serving.service import Service
 

@@ -58,7 +58,7 @@ class ServedModel:
 
     @classmethod
     def load(cls, name: str, source: str, limits: Limits | None = None) -> "ServedModel":
-        """Loads a trained model, see `kt.load`, and calls each signature once, so that no request has to wait for that."""
+        """Loads a trained model, see `kt.load`, and calls each signature once, which is slower the first time."""
         served = cls(load(source), name, limits)
         for signature in served.signatures.values():
             signature.run({name: [b"0-0"] if spec.batched else 1 for name, spec in signature.inputs.items()})
