@@ -11,6 +11,7 @@ import argparse
 import json
 import os
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 from urllib.error import HTTPError, URLError
 from urllib.request import Request, urlopen
@@ -22,6 +23,7 @@ import numpy as np
 
 from keras_tying.inference.translator import Attention, plot_attention
 
+OUTPUTS = ("similar", "similarity")
 SECONDS = 60
 """How long the page waits for an answer."""
 
@@ -34,11 +36,8 @@ class Client:
 
     def models(self, signature: str) -> list[str]:
         """Names of the models that have a signature."""
-        found = []
-        for name in self._get("")["models"]:
-            if signature in self._get(f"/{name}/metadata")["metadata"]["signature_def"]["signature_def"]:
-                found.append(name)
-        return found
+        signatures = {name: self._get(f"/{name}/metadata")["metadata"] for name in self._get("")["models"]}
+        return [name for name, each in signatures.items() if signature in each["signature_def"]["signature_def"]]
 
     def predict(self, model: str, signature: str, **inputs: Any) -> Any:
         """The outputs of a signature."""
@@ -70,63 +69,63 @@ def next_words(client: Client, model: str, prefix: str, k: int) -> dict[str, flo
     return dict(zip(outputs["words"][0], outputs["probabilities"][0], strict=True))
 
 
-def nearest_words(client: Client, model: str, word: str, k: int) -> dict[str, float]:
+def nearest_words(client: Client, model: str, word: str, k: int) -> list[tuple[str, float]]:
     """The words with the largest cosines, and these."""
     outputs = client.predict(model, "similar_words", words=[word.strip()], k=k)
-    similar = dict(zip(outputs["similar"][0], outputs["similarity"][0], strict=True))
-    if "" in similar:
+    if "" in outputs["similar"][0]:
         raise gr.Error(f"{model} has no word {word.strip()!r}.")
-    return similar
+    return [(word, round(cosine, 3)) for word, cosine in zip(*(outputs[key][0] for key in OUTPUTS), strict=True)]
 
 
 def page(client: Client) -> gr.Blocks:
-    """The page: a part for each thing that a model of the service can do, with an example that is run."""
+    """The page: a part for each thing that the models of the service can do, each with an example."""
+    models = {signature: client.models(signature) for signature in ("attention", "generate", "similar_words")}
     with gr.Blocks(title="keras-tying") as blocks:
         gr.Markdown("# Models with tied embeddings")
         with gr.Row():
             with gr.Column():
-                if models := client.models("attention"):
-                    gr.Markdown("### Translate")
-                    example = "A man is riding a bike." if "multi30k" in models[0] else "Greece and Croatia"
-                    inputs = [_model(models), gr.Textbox(example, label="sentence")]
-                    outputs = [
-                        gr.Textbox(label="translation"),
-                        gr.Textbox(label="less probable translations"),
-                        gr.Plot(label="attention: dark is large"),
-                    ]
-                    _connect(blocks, translate, client, inputs, outputs)
+                if models["attention"]:
+                    _translation(client, models["attention"])
             with gr.Column():
-                if models := [name for name in client.models("next_word") if name in client.models("generate")]:
-                    gr.Markdown("### Next words")
-                    inputs = [_model(models), gr.Textbox("the price of the", label="text"), _count()]
-                    _connect(blocks, next_words, client, inputs, [gr.Label(label="probability", show_heading=False)])
-                if models := client.models("similar_words"):
-                    gr.Markdown("### Nearest words")
-                    inputs = [_model(models), gr.Textbox("football", label="word"), _count()]
-                    _connect(blocks, nearest_words, client, inputs, [gr.Label(label="cosine", show_heading=False)])
+                if models["generate"]:
+                    _words("Next words", partial(next_words, client), models["generate"], "the price of the", _bars)
+                if models["similar_words"]:
+                    _words("Nearest words", partial(nearest_words, client), models["similar_words"], "football", _table)
     return blocks
 
 
-def _model(names: list[str]) -> gr.Dropdown:
-    return gr.Dropdown(names, value=names[0], label="model")
+def _translation(client: Client, models: list[str]) -> None:
+    gr.Markdown("### Translate")
+    example = "A man is riding a bike." if "multi30k" in models[0] else "Greece and Croatia"
+    best, others, picture = translate(client, models[0], example)
+    inputs = [gr.Dropdown(models, label="model"), gr.Textbox(example, label="sentence", submit_btn=True)]
+    outputs = [gr.Textbox(best, label="translation"), gr.Textbox(others, label="less probable translations", lines=4)]
+    gr.Markdown("Attention: the darker, the more a word of the translation looks at a word of the sentence.")
+    _connect(partial(translate, client), inputs, [*outputs, gr.Plot(picture, show_label=False)])
 
 
-def _count() -> gr.Slider:
-    return gr.Slider(1, 20, value=5, step=1, label="words")
+def _words(title: str, find: Callable, models: list[str], example: str, show: Callable) -> None:
+    """A part that finds words, with a number each, by the function `find`, and shows them in a component."""
+    gr.Markdown(f"### {title}")
+    with gr.Row():
+        model = gr.Dropdown(models, label="model")
+        k = gr.Slider(1, 20, value=5, step=1, label="words")
+    text = gr.Textbox(example, label="text", submit_btn=True)
+    _connect(find, [model, text, k], [show(find(models[0], example, 5))])
 
 
-def _connect(blocks: gr.Blocks, function: Callable, client: Client, inputs: list, outputs: list) -> None:
-    """Runs a function when the page is opened, when Enter is pressed in its text, and when its model or number changes."""
+def _bars(probabilities: dict) -> gr.Label:
+    return gr.Label(probabilities, show_label=False, show_heading=False)
 
-    def run(*values):
-        return function(client, *values)
 
-    gr.on(
-        [blocks.load, inputs[1].submit, *(each.change for each in inputs if each is not inputs[1])],
-        run,
-        inputs,
-        outputs,
-    )
+def _table(rows: list) -> gr.Dataframe:
+    return gr.Dataframe(rows, headers=["word", "cosine"], column_widths=["60%", "40%"], buttons=[])
+
+
+def _connect(function: Callable, inputs: list, outputs: list) -> None:
+    """Runs a function when its text is entered, and when its model or number changes."""
+    events = [each.submit if isinstance(each, gr.Textbox) else each.change for each in inputs]
+    gr.on(events, function, inputs, outputs)
 
 
 def main() -> None:

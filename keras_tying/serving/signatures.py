@@ -53,13 +53,14 @@ class Signature:
         inputs: Type and shape of each input.
         outputs: Type and shape of each output, all batched.
         run: Computes the outputs of inputs.
-        row_by_row: Whether the answer of a row depends on no other row.
+        owner: Object with the tables of the text, which a traced function does not keep alive.
     """
 
     name: str
     inputs: Mapping[str, Spec]
     outputs: Mapping[str, Spec]
     run: Callable[[Inputs], Outputs]
+    owner: Any = None
 
     @cached_property
     def batched(self) -> list[str]:
@@ -92,33 +93,32 @@ def signatures_of(trained: Any) -> dict[str, Signature]:
         RuntimeError: If the backend of Keras is not TensorFlow.
     """
     check_backend()
-    signatures = {name: _traced(name, function) for name, function in _endpoints(trained).items()}
+    owner = _served(trained)
+    signatures = {name: _traced(name, function, owner) for name, function in owner.endpoints().items()}
     if isinstance(trained, TrainedTranslator):
         signatures["attention"] = _attention(trained)
     return signatures
 
 
-def _endpoints(trained: Any) -> dict:
-    """The functions that an export writes, by name."""
+def _served(trained: Any) -> Any:
+    """The object whose methods an export writes."""
     match trained:
         case TrainedLanguageModel():
-            return ServedLanguageModel(trained.model, TextInGraph(trained.vocabulary, trained.tokenization)).endpoints()
+            return ServedLanguageModel(trained.model, TextInGraph(trained.vocabulary, trained.tokenization))
         case TrainedJointLanguageModel():
             vocabularies = trained.source_vocabulary, trained.vocabulary
             texts = (TextInGraph(vocabulary, trained.tokenization) for vocabulary in vocabularies)
-            return ServedJointLanguageModel(trained.model, *texts).endpoints()
+            return ServedJointLanguageModel(trained.model, *texts)
         case TrainedTranslator():
-            return ServedTranslator(trained.model, trained.subwords, BEAM, 1.0, LONGEST_SENTENCE).endpoints()
+            return ServedTranslator(trained.model, trained.subwords, BEAM, 1.0, LONGEST_SENTENCE)
         case TrainedWordVectors():
             matrix = trained.model.embedding_matrices()["tied" if trained.model.tied else "input"]
-            return ServedWords(
-                *without_special_words(trained.vocabulary, keras.ops.convert_to_numpy(matrix))
-            ).endpoints()
+            return ServedWords(*without_special_words(trained.vocabulary, keras.ops.convert_to_numpy(matrix)))
     raise TypeError(f"Expected a trained model, see keras_tying.inference. Received: {trained!r}")
 
 
-def _traced(name: str, function: Any) -> Signature:
-    """A traced function as a signature."""
+def _traced(name: str, function: Any, owner: Any) -> Signature:
+    """A traced method as a signature."""
     concrete = function.get_concrete_function()
     parameters = concrete.function_type.parameters
     inputs = {key: _spec(spec) for key, spec in zip(parameters, function.input_signature, strict=True)}
@@ -128,7 +128,7 @@ def _traced(name: str, function: Any) -> Signature:
         return {key: output.numpy() for key, output in concrete(*tensors).items()}
 
     outputs = {key: _spec(output) for key, output in sorted(concrete.structured_outputs.items())}
-    return Signature(name, inputs, outputs, run)
+    return Signature(name, inputs, outputs, run, owner)
 
 
 def _spec(tensor: Any) -> Spec:
