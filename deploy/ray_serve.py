@@ -107,7 +107,7 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     add = parser.add_argument
     add("models", nargs="+", metavar="NAME[=FOLDER]", help="a trained model of the zoo, or a name for a folder")
-    add("--address", help="a cluster of Ray, such as `auto`; default: a new one on this machine")
+    add("--address", default="local", help="a cluster of Ray, such as `auto`; default: a new one on this machine")
     add("--host", default="127.0.0.1", help="address to listen on; 0.0.0.0 for all (default: %(default)s)")
     add("--port", type=int, default=8501, help="default: %(default)s")
     add("--replicas", type=int, default=1, help="processes per model (default: %(default)s)")
@@ -129,12 +129,8 @@ def main() -> None:
     options = parse()
     sources = dict((each.split("=", 1) if "=" in each else (each, each)) for each in options.models)
     limits = {name: getattr(options, name) for name in ("request_bytes", "sentences", "characters", "words")}
-    cores = options.cpus * options.replicas * len(sources)
-    ray.init(
-        options.address,
-        log_to_driver=False,
-        **({} if options.address else {"num_cpus": cores, "include_dashboard": False}),
-    )
+    own = {"num_cpus": options.cpus * options.replicas * len(sources), "include_dashboard": False}
+    ray.init(options.address, log_to_driver=False, **(own if options.address == "local" else {}))
     serve.start(http_options={"host": options.host, "port": options.port, "request_timeout_s": options.timeout})
     serve.run(application(sources, limits, options), name=APPLICATION)
     print(f"Serving {', '.join(sources)} at http://{options.host}:{options.port}/v1/models", flush=True)
