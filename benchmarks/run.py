@@ -44,6 +44,19 @@ def training(rounds: int) -> dict:
     return results
 
 
+def training_in_bfloat16(rounds: int) -> dict:
+    """Training in mixed_bfloat16, beside PyTorch's autocast."""
+    return {name: compare("training in bfloat16", SIZES[name], STEPS_PER_TURN[name], rounds) for name in SIZES}
+
+
+def training_on_jax(rounds: int) -> dict:
+    """Training on the JAX backend, beside stock Keras on that backend and PyTorch."""
+    return {
+        name: compare("training", SIZES[name], STEPS_PER_TURN[name], rounds, backend="jax")
+        for name in ("small", "medium")
+    }
+
+
 def output_layer(rounds: int) -> dict:
     """Forward and backward pass of the output layer alone, for growing vocabularies."""
     sizes = {10_000: 4000, 90_000: 4000, 500_000: 1000}
@@ -143,6 +156,8 @@ def joint_language_model(rounds: int) -> dict:
 
 PARTS = {
     "training": training,
+    "training_in_bfloat16": training_in_bfloat16,
+    "training_on_jax": training_on_jax,
     "output_layer": output_layer,
     "large_vocabularies": large_vocabularies,
     "evaluation": evaluation,
