@@ -32,9 +32,7 @@ def test_a_saved_model_that_takes_text(tmp_path, tied, expected):
     words = kt.data.Vocabulary.from_tokens([f"w{i}" for i in range(V)], V)
     model = kt.zoo.recurrent_language_model(len(words), H, num_layers=1, tied=tied)
     kt.export.export_language_model(model, words, tmp_path / "saved_model")
-    assert (
-        expected < matrices(tmp_path / "saved_model") < expected + 0.8
-    )  # a word's row is 256 bytes, its texts about 100
+    assert expected < matrices(tmp_path / "saved_model") < expected + 0.8  # with the texts of the words
 
 
 @pytest.mark.parametrize(("tied", "expected"), [(True, 1), (False, 2)])
