@@ -6,6 +6,7 @@ import keras
 import tensorflow as tf
 
 from keras_tying.data import Vocabulary
+from keras_tying.export.rows import columns, first_of_each_row, largest
 from keras_tying.export.saving import check_exportable, checked, save_signatures, trace
 from keras_tying.export.text import TextInGraph
 from keras_tying.losses.fused_cross_entropy import token_losses
@@ -27,6 +28,8 @@ def export_language_model(
     - `generate` takes `prefix` `string [B]`, `length` `int32 []`, `temperature` `float32 []` (0: always the most
       probable word), `top_k` `int32 []` (0: no limit), `top_p` `float32 []` (1: no limit) and `seed` `int32 []`. It
       returns `text` `string [B]`, the generated continuation of each prefix.
+    - `batched_next_word` and `batched_generate` take numbers of each row, `[B]`, so that a server can put several
+      requests into one batch. Rows get what they would get alone. `words` beyond `k` are empty, with probability 0.
 
     Each sentence is scored from a zero state, as after the end of a sentence. Words outside the vocabulary are
     replaced by `<unk>`. An empty sentence consists of its end only.
@@ -48,7 +51,7 @@ def export_language_model(
     >>> model = kt.zoo.recurrent_language_model(5, units=4)
     >>> kt.export.export_language_model(model, words, "exported/lm/1")  # doctest: +SKIP
     >>> sorted(tf.saved_model.load("exported/lm/1").signatures)  # doctest: +SKIP
-    ['generate', 'next_word', 'score', 'serving_default']
+    ['batched_generate', 'batched_next_word', 'generate', 'next_word', 'score', 'serving_default']
     """
     check_exportable(model, vocabulary)
     served = ServedLanguageModel(model, TextInGraph(vocabulary, tokenization))
@@ -66,12 +69,15 @@ class ServedLanguageModel:
         """Traced functions, by the name of the signature."""
         strings = tf.TensorSpec([None], tf.string)
         integer, real = tf.TensorSpec([], tf.int32), tf.TensorSpec([], tf.float32)
+        integers, reals = tf.TensorSpec([None], tf.int32), tf.TensorSpec([None], tf.float32)
         return trace(
             {
                 "serving_default": (self.score, (strings,)),
                 "score": (self.score, (strings,)),
                 "next_word": (self.next_word, (strings, integer)),
+                "batched_next_word": (self.batched_next_word, (strings, integers)),
                 "generate": (self.generate, (strings, integer, real, integer, real, integer)),
+                "batched_generate": (self.batched_generate, (strings, integers, reals, integers, reals, integers)),
             }
         )
 
@@ -94,7 +100,31 @@ class ServedLanguageModel:
         best = tf.math.top_k(tf.nn.softmax(logits), tf.minimum(k, self.model.vocabulary_size))
         return {"words": self.text.decode(best.indices), "probabilities": best.values}
 
+    def batched_next_word(self, prefix, k):
+        k = checked(k, k >= 1, "k must be at least 1")
+        best = self.next_word(prefix, largest(k))
+        return {
+            "words": first_of_each_row(best["words"], k, ""),
+            "probabilities": first_of_each_row(best["probabilities"], k, 0.0),
+        }
+
     def generate(self, prefix, length, temperature, top_k, top_p, seed):
+        def draw(candidates, t):
+            return tf.random.stateless_categorical(candidates, 1, [seed, t], dtype=tf.int32)[:, 0]
+
+        return self._generated(prefix, length, temperature, top_k, top_p, draw)
+
+    def batched_generate(self, prefix, length, temperature, top_k, top_p, seed):
+        def draw(candidates, t):
+            def draw_row(row):
+                return tf.random.stateless_categorical(row[0][None], 1, [row[1], t], dtype=tf.int32)[0, 0]
+
+            return tf.map_fn(draw_row, (candidates, seed), fn_output_signature=tf.int32)
+
+        return self._generated(prefix, length, *columns(temperature, top_k, top_p), draw)
+
+    def _generated(self, prefix, length, temperature, top_k, top_p, draw):
+        """Continues each prefix; `length` is a number or one of each row `[B]`, the options numbers or `[B, 1]`."""
         length = checked(length, length >= 0, "length must be at least 0")
         temperature = checked(
             temperature,
@@ -103,17 +133,19 @@ class ServedLanguageModel:
         )
         top_k = checked(top_k, top_k >= 0, "top_k must be at least 1, or 0 for no limit")
         top_p = checked(top_p, (top_p > 0) & (top_p <= 1), "top_p must be above 0 and at most 1")
-        logits, state, lengths = self._read(prefix, length)
+        longest = largest(length, least=0)
+        logits, state, lengths = self._read(prefix, longest)
         top_k = tf.where(top_k > 0, top_k, self.model.vocabulary_size)
 
         def step(t, logits, state, text):
-            candidates = candidate_scores(logits, temperature, top_k, top_p)
-            drawn = tf.random.stateless_categorical(candidates, 1, [seed, t], dtype=tf.int32)[:, 0]
+            drawn = draw(candidate_scores(logits, temperature, top_k, top_p), t)
             word = self.text.decode(drawn)
-            text = tf.where(t == 0, word, tf.strings.join([text, word], separator=" "))
+            longer = tf.where(t == 0, word, tf.strings.join([text, word], separator=" "))
+            text = tf.where(t < length, longer, text)
             return t + 1, *self._read_next(drawn, state, tf.cast(lengths, tf.int32) + t), text
 
-        *_, text = tf.while_loop(lambda t, *_: t < length, step, (0, logits, state, tf.fill([tf.shape(logits)[0]], "")))
+        nothing = tf.fill([tf.shape(logits)[0]], "")
+        *_, text = tf.while_loop(lambda t, *_: t < longest, step, (0, logits, state, nothing))
         return {"text": text}
 
     def _read(self, prefix, room=0):

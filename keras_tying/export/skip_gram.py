@@ -7,6 +7,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_tying.data import Vocabulary, without_special_words
+from keras_tying.export.rows import first_of_each_row, largest
 from keras_tying.export.saving import check_exportable, checked, trace, write_saved_model
 
 
@@ -20,6 +21,8 @@ def export_skip_gram(model: keras.Model, vocabulary: Vocabulary, path: str | Pat
     - `similar_words` takes `words` `string [B]` and `k` `int32 []`. It returns `similar` `string [B, k]` and
       `similarity` `float32 [B, k]`: the other words with the largest cosines. For an unknown word they are empty
       strings and zeros. If there are fewer than `k` other words, all are returned.
+    - `batched_similar_words` takes a `k` of each row, `int32 [B]`, so that a server can put several requests into one
+      batch. Words beyond `k` are empty strings, with the similarity 0.
 
     Args:
         model: A trained `SkipGram`.
@@ -37,17 +40,19 @@ def export_skip_gram(model: keras.Model, vocabulary: Vocabulary, path: str | Pat
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     kt.export.export_skip_gram(kt.zoo.skip_gram(5, units=4), words, folder + "/vectors/1")
     ...     sorted(tf.saved_model.load(folder + "/vectors/1").signatures)
-    ['serving_default', 'similar_words', 'vector']
+    ['batched_similar_words', 'serving_default', 'similar_words', 'vector']
     """
     check_exportable(model, vocabulary)
     matrix = model.embedding_matrices()["tied" if model.tied else "input"]
     words, matrix = without_special_words(vocabulary, keras.ops.convert_to_numpy(matrix))
     served = ServedWords(words, matrix)
     strings, integer = tf.TensorSpec([None], tf.string), tf.TensorSpec([], tf.int32)
+    integers = tf.TensorSpec([None], tf.int32)
     signatures = {
         "serving_default": (served.vector, (strings,)),
         "vector": (served.vector, (strings,)),
         "similar_words": (served.similar_words, (strings, integer)),
+        "batched_similar_words": (served.batched_similar_words, (strings, integers)),
     }
     write_saved_model(served, trace(signatures), path)
 
@@ -78,6 +83,14 @@ class ServedWords(tf.Module):
         return {
             "similar": tf.where(known[:, None], tf.gather(self.words, best.indices), ""),
             "similarity": tf.where(known[:, None], best.values, 0.0),
+        }
+
+    def batched_similar_words(self, words, k):
+        k = checked(k, k >= 1, "k must be at least 1")
+        best = self.similar_words(words, largest(k))
+        return {
+            "similar": first_of_each_row(best["similar"], k, ""),
+            "similarity": first_of_each_row(best["similarity"], k, 0.0),
         }
 
     def _find(self, words):
