@@ -6,7 +6,7 @@ import keras
 import tensorflow as tf
 
 from keras_tying.data import Vocabulary
-from keras_tying.export.rows import columns, first_of_each_row, largest
+from keras_tying.export.rows import column, first_of_each_row, largest, option
 from keras_tying.export.saving import check_exportable, checked, save_signatures, trace
 from keras_tying.export.text import TextInGraph
 from keras_tying.losses.fused_cross_entropy import token_losses
@@ -23,13 +23,16 @@ def export_language_model(
     - `serving_default` and `score` take `sentences` `string [B]`. They return `tokens` `int64 [B]` (the number of
       words, including the end of the sentence), `log_probability` `float32 [B]` (natural logarithm) and `perplexity`
       `float32 [B]`.
-    - `next_word` takes `prefix` `string [B]` and `k` `int32 []`. It returns `words` `string [B, k]` and
-      `probabilities` `float32 [B, k]`, most probable first.
-    - `generate` takes `prefix` `string [B]`, `length` `int32 []`, `temperature` `float32 []` (0: always the most
-      probable word), `top_k` `int32 []` (0: no limit), `top_p` `float32 []` (1: no limit) and `seed` `int32 []`. It
-      returns `text` `string [B]`, the generated continuation of each prefix.
-    - `batched_next_word` and `batched_generate` take numbers of each row, `[B]`, so that a server can put several
-      requests into one batch. Rows get what they would get alone. `words` beyond `k` are empty, with probability 0.
+    - `next_word` takes `prefix` `string [B]` and `k` `int32`. It returns `words` `string [B, k]` and `probabilities`
+      `float32 [B, k]`, most probable first.
+    - `generate` takes `prefix` `string [B]`, `length` `int32`, `temperature` `float32` (0: always the most probable
+      word), `top_k` `int32` (0: no limit), `top_p` `float32` (1: no limit) and `seed` `int32`. It returns `text`
+      `string [B]`, the generated continuation of each prefix.
+
+    `k` and the options of `generate` are each a number for all rows, or a number of each row `[B]`. With a `k` of each
+    row, `words` are `[B, K]` for the largest `k`; those beyond a row's own are empty, with probability 0. With a `seed`
+    of each row, the text of a row does not depend on the other rows. TensorFlow Serving joins requests in batches only
+    if all inputs have rows.
 
     Each sentence is scored from a zero state, as after the end of a sentence. Words outside the vocabulary are
     replaced by `<unk>`. An empty sentence consists of its end only.
@@ -51,7 +54,7 @@ def export_language_model(
     >>> model = kt.zoo.recurrent_language_model(5, units=4)
     >>> kt.export.export_language_model(model, words, "exported/lm/1")  # doctest: +SKIP
     >>> sorted(tf.saved_model.load("exported/lm/1").signatures)  # doctest: +SKIP
-    ['batched_generate', 'batched_next_word', 'generate', 'next_word', 'score', 'serving_default']
+    ['generate', 'next_word', 'score', 'serving_default']
     """
     check_exportable(model, vocabulary)
     served = ServedLanguageModel(model, TextInGraph(vocabulary, tokenization))
@@ -67,17 +70,13 @@ class ServedLanguageModel:
 
     def endpoints(self) -> dict:
         """Traced functions, by the name of the signature."""
-        strings = tf.TensorSpec([None], tf.string)
-        integer, real = tf.TensorSpec([], tf.int32), tf.TensorSpec([], tf.float32)
-        integers, reals = tf.TensorSpec([None], tf.int32), tf.TensorSpec([None], tf.float32)
+        strings, integer, real = tf.TensorSpec([None], tf.string), option(tf.int32), option(tf.float32)
         return trace(
             {
                 "serving_default": (self.score, (strings,)),
                 "score": (self.score, (strings,)),
                 "next_word": (self.next_word, (strings, integer)),
-                "batched_next_word": (self.batched_next_word, (strings, integers)),
                 "generate": (self.generate, (strings, integer, real, integer, real, integer)),
-                "batched_generate": (self.batched_generate, (strings, integers, reals, integers, reals, integers)),
             }
         )
 
@@ -97,34 +96,13 @@ class ServedLanguageModel:
     def next_word(self, prefix, k):
         k = checked(k, k >= 1, "k must be at least 1")
         logits, _, _ = self._read(prefix)
-        best = tf.math.top_k(tf.nn.softmax(logits), tf.minimum(k, self.model.vocabulary_size))
-        return {"words": self.text.decode(best.indices), "probabilities": best.values}
-
-    def batched_next_word(self, prefix, k):
-        k = checked(k, k >= 1, "k must be at least 1")
-        best = self.next_word(prefix, largest(k))
+        best = tf.math.top_k(tf.nn.softmax(logits), tf.minimum(largest(k), self.model.vocabulary_size))
         return {
-            "words": first_of_each_row(best["words"], k, ""),
-            "probabilities": first_of_each_row(best["probabilities"], k, 0.0),
+            "words": first_of_each_row(self.text.decode(best.indices), k, ""),
+            "probabilities": first_of_each_row(best.values, k, 0.0),
         }
 
     def generate(self, prefix, length, temperature, top_k, top_p, seed):
-        def draw(candidates, t):
-            return tf.random.stateless_categorical(candidates, 1, [seed, t], dtype=tf.int32)[:, 0]
-
-        return self._generated(prefix, length, temperature, top_k, top_p, draw)
-
-    def batched_generate(self, prefix, length, temperature, top_k, top_p, seed):
-        def draw(candidates, t):
-            def draw_row(row):
-                return tf.random.stateless_categorical(row[0][None], 1, [row[1], t], dtype=tf.int32)[0, 0]
-
-            return tf.map_fn(draw_row, (candidates, seed), fn_output_signature=tf.int32)
-
-        return self._generated(prefix, length, *columns(temperature, top_k, top_p), draw)
-
-    def _generated(self, prefix, length, temperature, top_k, top_p, draw):
-        """Continues each prefix; `length` is a number or one of each row `[B]`, the options numbers or `[B, 1]`."""
         length = checked(length, length >= 0, "length must be at least 0")
         temperature = checked(
             temperature,
@@ -135,13 +113,13 @@ class ServedLanguageModel:
         top_p = checked(top_p, (top_p > 0) & (top_p <= 1), "top_p must be above 0 and at most 1")
         longest = largest(length, least=0)
         logits, state, lengths = self._read(prefix, longest)
-        top_k = tf.where(top_k > 0, top_k, self.model.vocabulary_size)
+        limits = column(temperature), column(tf.where(top_k > 0, top_k, self.model.vocabulary_size)), column(top_p)
 
         def step(t, logits, state, text):
-            drawn = draw(candidate_scores(logits, temperature, top_k, top_p), t)
+            drawn = draw(candidate_scores(logits, *limits), seed, t)
             word = self.text.decode(drawn)
             longer = tf.where(t == 0, word, tf.strings.join([text, word], separator=" "))
-            text = tf.where(t < length, longer, text)
+            text = tf.where(t < tf.reshape(length, [-1]), longer, text)
             return t + 1, *self._read_next(drawn, state, tf.cast(lengths, tf.int32) + t), text
 
         nothing = tf.fill([tf.shape(logits)[0]], "")
@@ -193,3 +171,25 @@ class ServedLanguageModel:
 
     def _logits(self, hidden):
         return tf.cast(self.model.scores(hidden), tf.float32)
+
+
+def draw(scores: tf.Tensor, seed: tf.Tensor, t: tf.Tensor) -> tf.Tensor:
+    """Draws a word of each row.
+
+    Args:
+        scores: Scores of the words, `[B, V]`.
+        seed: A number for all rows, or one of each row `[B]`: then each row draws as it would alone.
+        t: The place of the word in the generated text.
+
+    Returns:
+        Ids, `int32 [B]`.
+    """
+
+    def draw_row(row):
+        return tf.random.stateless_categorical(row[0][None], 1, [row[1], t], dtype=tf.int32)[0, 0]
+
+    return tf.cond(
+        tf.rank(seed) == 0,
+        lambda: tf.random.stateless_categorical(scores, 1, [tf.reshape(seed, []), t], dtype=tf.int32)[:, 0],
+        lambda: tf.map_fn(draw_row, (scores, tf.reshape(seed, [-1])), fn_output_signature=tf.int32),
+    )

@@ -1,6 +1,14 @@
-"""Numbers of each row of a batch, in the place of one number for all rows."""
+"""Options of a request: one number for all rows of a batch, or a number of each row."""
 
 import tensorflow as tf
+
+
+def option(dtype: tf.DType, name: str | None = None) -> tf.TensorSpec:
+    """An input that is a number `[]`, or one of each row `[B]`.
+
+    TensorFlow Serving puts several requests into one batch only if all their inputs have rows.
+    """
+    return tf.TensorSpec(None, dtype, name)
 
 
 def largest(numbers: tf.Tensor, *, least: int = 1) -> tf.Tensor:
@@ -8,11 +16,11 @@ def largest(numbers: tf.Tensor, *, least: int = 1) -> tf.Tensor:
     return tf.reduce_max(tf.concat([tf.reshape(numbers, [-1]), [least]], axis=0))
 
 
+def column(numbers: tf.Tensor) -> tf.Tensor:
+    """A number as `[1, 1]`, or a number of each row as `[B, 1]`."""
+    return tf.reshape(numbers, [-1, 1])
+
+
 def first_of_each_row(values: tf.Tensor, counts: tf.Tensor, padding: str | float) -> tf.Tensor:
-    """Values `[B, K]` of which each row keeps its first `counts` `[B]`; the others are padding."""
-    return tf.where(tf.range(tf.shape(values)[1])[None] < counts[:, None], values, padding)
-
-
-def columns(*numbers: tf.Tensor) -> list[tf.Tensor]:
-    """Numbers of each row `[B]` as columns `[B, 1]`."""
-    return [each[:, None] for each in numbers]
+    """Values `[B, K]` of which each row keeps its first `counts` (`[]` or `[B]`); the others are padding."""
+    return tf.where(tf.range(tf.shape(values)[1])[None] < column(counts), values, padding)

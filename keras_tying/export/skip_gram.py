@@ -7,7 +7,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_tying.data import Vocabulary, without_special_words
-from keras_tying.export.rows import first_of_each_row, largest
+from keras_tying.export.rows import first_of_each_row, largest, option
 from keras_tying.export.saving import check_exportable, checked, trace, write_saved_model
 
 
@@ -18,11 +18,10 @@ def export_skip_gram(model: keras.Model, vocabulary: Vocabulary, path: str | Pat
 
     - `vector` and `serving_default` take `words` `string [B]`. They return `vector` `float32 [B, H]` and `known`
       `bool [B]`. The vector of an unknown word is zero.
-    - `similar_words` takes `words` `string [B]` and `k` `int32 []`. It returns `similar` `string [B, k]` and
-      `similarity` `float32 [B, k]`: the other words with the largest cosines. For an unknown word they are empty
-      strings and zeros. If there are fewer than `k` other words, all are returned.
-    - `batched_similar_words` takes a `k` of each row, `int32 [B]`, so that a server can put several requests into one
-      batch. Words beyond `k` are empty strings, with the similarity 0.
+    - `similar_words` takes `words` `string [B]` and `k` `int32`, a number or one of each row `[B]`. It returns `similar`
+      `string [B, k]` and `similarity` `float32 [B, k]`: the other words with the largest cosines. For an unknown word,
+      and beyond a row's own `k`, they are empty strings and zeros. If there are fewer than `k` other words, all are
+      returned.
 
     Args:
         model: A trained `SkipGram`.
@@ -40,19 +39,17 @@ def export_skip_gram(model: keras.Model, vocabulary: Vocabulary, path: str | Pat
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     kt.export.export_skip_gram(kt.zoo.skip_gram(5, units=4), words, folder + "/vectors/1")
     ...     sorted(tf.saved_model.load(folder + "/vectors/1").signatures)
-    ['batched_similar_words', 'serving_default', 'similar_words', 'vector']
+    ['serving_default', 'similar_words', 'vector']
     """
     check_exportable(model, vocabulary)
     matrix = model.embedding_matrices()["tied" if model.tied else "input"]
     words, matrix = without_special_words(vocabulary, keras.ops.convert_to_numpy(matrix))
     served = ServedWords(words, matrix)
-    strings, integer = tf.TensorSpec([None], tf.string), tf.TensorSpec([], tf.int32)
-    integers = tf.TensorSpec([None], tf.int32)
+    strings = tf.TensorSpec([None], tf.string)
     signatures = {
         "serving_default": (served.vector, (strings,)),
         "vector": (served.vector, (strings,)),
-        "similar_words": (served.similar_words, (strings, integer)),
-        "batched_similar_words": (served.batched_similar_words, (strings, integers)),
+        "similar_words": (served.similar_words, (strings, option(tf.int32))),
     }
     write_saved_model(served, trace(signatures), path)
 
@@ -79,18 +76,11 @@ class ServedWords(tf.Module):
         queries = tf.gather(self.matrix, ids) / tf.gather(lengths, ids)[:, None]
         cosines = tf.matmul(queries, self.matrix, transpose_b=True) / lengths
         cosines = tf.where(tf.one_hot(ids, tf.size(lengths), True, False), -2.0, cosines)
-        best = tf.math.top_k(cosines, tf.minimum(k, tf.size(lengths) - 1))
+        best = tf.math.top_k(cosines, tf.minimum(largest(k), tf.size(lengths) - 1))
+        similar = tf.where(known[:, None], tf.gather(self.words, best.indices), "")
         return {
-            "similar": tf.where(known[:, None], tf.gather(self.words, best.indices), ""),
-            "similarity": tf.where(known[:, None], best.values, 0.0),
-        }
-
-    def batched_similar_words(self, words, k):
-        k = checked(k, k >= 1, "k must be at least 1")
-        best = self.similar_words(words, largest(k))
-        return {
-            "similar": first_of_each_row(best["similar"], k, ""),
-            "similarity": first_of_each_row(best["similarity"], k, 0.0),
+            "similar": first_of_each_row(similar, k, ""),
+            "similarity": first_of_each_row(tf.where(known[:, None], best.values, 0.0), k, 0.0),
         }
 
     def _find(self, words):
