@@ -18,10 +18,10 @@ def export_skip_gram(model: keras.Model, vocabulary: Vocabulary, path: str | Pat
 
     - `vector` and `serving_default` take `words` `string [B]`. They return `vector` `float32 [B, H]` and `known`
       `bool [B]`. The vector of an unknown word is zero.
-    - `similar_words` takes `words` `string [B]` and `k` `int32`, a number or one of each row `[B]`. It returns `similar`
-      `string [B, k]` and `similarity` `float32 [B, k]`: the other words with the largest cosines. For an unknown word,
-      and beyond a row's own `k`, they are empty strings and zeros. If there are fewer than `k` other words, all are
-      returned.
+    - `similar_words` takes `words` `string [B]` and `k` `int32`, a number or one of each row `[B]`. It returns
+      `similar` `string [B, k]` and `similarity` `float32 [B, k]`: the other words with the largest cosines. For an
+      unknown word, and beyond a row's own `k`, they are empty strings and zeros. If there are fewer than `k` other
+      words, all are returned.
 
     Args:
         model: A trained `SkipGram`.
