@@ -3,6 +3,7 @@
 import hashlib
 import json
 import logging
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,11 @@ from keras_tying.backend.replicas import has_own_rows, replicas_of, rows_of_all,
 from keras_tying.backend.variables import write_back
 from keras_tying.files import write_atomically
 from keras_tying.tables import Table, validate_table
+
+PLACE = re.compile(r"\w+/\d{3,}")
+"""Group and place of a variable, with which its name in a checkpoint begins."""
+NUMBER = re.compile(r"_\d+(?=[/_]|$)")
+"""Number of a layer in the path of a variable. Keras counts the layers of a process."""
 
 log = logging.getLogger(__name__)
 
@@ -122,31 +128,54 @@ def read_variables(model: keras.Model) -> dict[str, np.ndarray]:
     """Values of all variables of a compiled model and its optimizer: weights, seeds, recurrent states, metrics.
 
     The result does not depend on the number of replicas. All workers must call this at the same time.
+
+    Returns:
+        Values by group, place and path, for example `model/000/embedding/embeddings`.
     """
     write_back(model)
     return {name: np.array(_value(model, variable), order="C") for name, variable in _named_variables(model)}
 
 
 def write_variables(model: keras.Model, values: dict[str, np.ndarray]) -> None:
-    """Sets all variables to `values`.
+    """Sets all variables to `values`, which may also be named as version 0.1.0 named them, by group and place.
 
     Raises:
-        ValueError: If the model's variables are not those of the checkpoint; nothing is changed then.
+        ValueError: If the model's variables are not those of the checkpoint, as with another recipe or another version
+            of the library; nothing is changed then.
     """
     variables = dict(_named_variables(model))
+    values = _named_by_path(values, list(variables))
     for name, variable in variables.items():
         shape = _shape(model, variable)
         if name not in values or values[name].shape != shape:
-            received = values[name].shape if name in values else "no such variable"
-            raise ValueError(
-                f"The checkpoint is of another model: {name} has shape {shape} here. "
-                f"Received: {received}. Use the recipe and the vocabulary the run was made with."
+            raise _of_another_model(
+                f"{name} has shape {shape} here. Received: "
+                f"{values[name].shape if name in values else 'no such variable'}"
             )
+    for name in values.keys() - variables.keys():
+        if not name.startswith("metrics/"):  # those are made when they are first used
+            raise _of_another_model(f"there is no variable {name} here. Received: one of shape {values[name].shape}")
     own = [(variable, values[name]) for name, variable in variables.items() if has_own_rows(variable)]
     set_rows_of_all(model, own)
     for name, variable in variables.items():
         if not has_own_rows(variable):
             variable.assign(values[name])
+
+
+def _of_another_model(difference: str) -> ValueError:
+    return ValueError(
+        f"The checkpoint is of another model: {difference}. Use the recipe and the vocabulary the run was "
+        "made with, and its version of keras-tying."
+    )
+
+
+def _named_by_path(values: dict[str, np.ndarray], names: list[str]) -> dict[str, np.ndarray]:
+    """Values with the paths of variables in their names, which checkpoints did not have at first."""
+    if not all(PLACE.fullmatch(name) for name in values):
+        return values
+    log.warning("The checkpoint was written without names of variables. They are read in the order of this version.")
+    paths = {PLACE.match(name)[0]: name for name in names}  # type: ignore[index]
+    return {paths.get(name, name): value for name, value in values.items()}
 
 
 def _value(model, variable):
@@ -169,4 +198,4 @@ def _named_variables(model: keras.Model):
     }
     for group, variables in groups.items():
         for i, variable in enumerate(variables):
-            yield f"{group}/{i:03d}", variable  # by place: Keras numbers names as models are made
+            yield f"{group}/{i:03d}/{NUMBER.sub('', variable.path)}", variable
