@@ -1,9 +1,12 @@
 """Checkpoint files: written atomically, checked by SHA-256, on every backend."""
 
+import errno
 import hashlib
 import json
 import logging
+import os
 import re
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,6 +26,14 @@ PLACE = re.compile(r"\w+/\d{3,}")
 """Group and place of a variable, with which its name in a checkpoint begins."""
 NUMBER = re.compile(r"_\d+(?=[/_]|$)")
 """Number of a layer in the path of a variable. Keras counts the layers of a process."""
+
+AWAY_SECONDS = 300.0
+"""How long a folder may be away before a checkpoint fails."""
+AWAY = {
+    *(errno.ENOENT, errno.EIO, errno.ESTALE, errno.ENOTCONN, errno.ETIMEDOUT),
+    *(errno.EHOSTDOWN, errno.EHOSTUNREACH, errno.ENETDOWN, errno.ENETUNREACH),
+}
+"""Errors of a file system that is not there now, but may come back."""
 
 log = logging.getLogger(__name__)
 
@@ -53,12 +64,15 @@ class CheckpointStore:
     Args:
         folder: Created if it does not exist.
         keep: Number of checkpoints to keep.
+        away_seconds: How long `save` waits for a folder that is away, as when a shared file system is not reached.
     """
 
-    def __init__(self, folder: Path, keep: int = 3):
+    def __init__(self, folder: Path, keep: int = 3, *, away_seconds: float = AWAY_SECONDS):
         self.folder = Path(folder)
         self.folder.mkdir(parents=True, exist_ok=True)
         self.keep = keep
+        self.away_seconds = away_seconds
+        self._has_index = self.index.exists()
 
     @property
     def index(self) -> Path:
@@ -69,6 +83,8 @@ class CheckpointStore:
 
     def _entries(self) -> list[Entry]:
         if not self.index.exists():
+            if self._has_index:  # else earlier checkpoints would be forgotten once it is back
+                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(self.index))
             return []
         try:
             listed = json.loads(self.index.read_bytes())
@@ -88,9 +104,24 @@ class CheckpointStore:
         """Writes a checkpoint, then removes the oldest ones beyond `keep`.
 
         Raises:
-            OSError: If the disk is full; earlier checkpoints are untouched.
+            OSError: If the disk is full, or the folder stays away; earlier checkpoints are untouched.
             ValueError: If `index.json` is not an index of checkpoints in this folder.
         """
+        deadline, told = time.monotonic() + self.away_seconds, False
+        while True:
+            try:
+                return self._save(checkpoint)
+            except OSError as error:
+                if error.errno not in AWAY or time.monotonic() > deadline:
+                    raise
+                if not told:
+                    log.warning(
+                        "%s is away (%s); waiting for it, %g seconds at most.", self.folder, error, self.away_seconds
+                    )
+                told = True
+            time.sleep(1)
+
+    def _save(self, checkpoint: Checkpoint) -> Path:
         entries = self._entries()
         number = entries[-1].number + 1 if entries else 0
         path = self._path(number)
@@ -100,6 +131,7 @@ class CheckpointStore:
         entries.append(Entry(number=number, file=path.name, sha256=sha256, progress=checkpoint.progress))
         old, entries = entries[: -self.keep], entries[-self.keep :]
         write_atomically(self.index, json.dumps([entry.model_dump() for entry in entries], indent=1).encode())
+        self._has_index = True
         for entry in old:
             self._path(entry.number).unlink(missing_ok=True)
         return path

@@ -2,6 +2,7 @@ import errno
 import json
 import logging
 import os
+import threading
 
 import keras
 import numpy as np
@@ -103,6 +104,41 @@ def test_a_full_disk_leaves_the_checkpoints_before(tmp_path, monkeypatch):
     assert store.newest().progress == {"epoch": 0}
     assert len(list(tmp_path.iterdir())) == 2
     assert len(json.loads((tmp_path / "index.json").read_text())) == 1
+
+
+def test_a_folder_that_is_away_for_a_while_is_waited_for(tmp_path, caplog):
+    folder, away = tmp_path / "shared" / "checkpoints", tmp_path / "away"
+    store = CheckpointStore(folder)
+    store.save(checkpoint(0))
+    folder.parent.rename(away)
+    back = threading.Timer(1.5, away.rename, [folder.parent])
+    back.start()
+    with caplog.at_level(logging.WARNING):
+        store.save(checkpoint(1))
+    back.join()
+    assert "is away" in caplog.text
+    assert [entry["progress"]["epoch"] for entry in json.loads(store.index.read_text())] == [0, 1]
+
+
+def test_a_folder_that_stays_away_is_an_error_and_is_not_made_anew(tmp_path):
+    folder = tmp_path / "shared" / "checkpoints"
+    store = CheckpointStore(folder, away_seconds=0.1)
+    store.save(checkpoint(0))
+    folder.parent.rename(tmp_path / "away")
+    with pytest.raises(FileNotFoundError):
+        store.save(checkpoint(1))
+    assert not folder.parent.exists()
+
+
+def test_checkpoints_that_vanish_while_a_run_is_trained_are_not_forgotten(tmp_path):
+    store = CheckpointStore(tmp_path, away_seconds=0.1)
+    store.save(checkpoint(0))
+    store.index.rename(tmp_path / "elsewhere")  # the folder came back, its files did not yet
+    with pytest.raises(FileNotFoundError, match=r"index\.json"):
+        store.save(checkpoint(1))
+    (tmp_path / "elsewhere").rename(store.index)
+    store.save(checkpoint(1))
+    assert len(json.loads(store.index.read_text())) == 2
 
 
 def test_variables_survive_a_checkpoint_with_seeds_and_carried_state(rng):
