@@ -6,7 +6,6 @@ import json
 import logging
 import os
 import re
-import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,21 +18,13 @@ from safetensors.numpy import load, save
 
 from keras_tying.backend.replicas import has_own_rows, replicas_of, rows_of_all, set_rows_of_all
 from keras_tying.backend.variables import write_back
-from keras_tying.files import write_atomically
+from keras_tying.files import AWAY_SECONDS, waiting_for, write_atomically
 from keras_tying.tables import Table, validate_table
 
 PLACE = re.compile(r"\w+/\d{3,}")
 """Group and place of a variable, with which its name in a checkpoint begins."""
 NUMBER = re.compile(r"_\d+(?=[/_]|$)")
 """Number of a layer in the path of a variable. Keras counts the layers of a process."""
-
-AWAY_SECONDS = 300.0
-"""How long a folder may be away before a checkpoint fails."""
-AWAY = {
-    *(errno.ENOENT, errno.EIO, errno.ESTALE, errno.ENOTCONN, errno.ETIMEDOUT),
-    *(errno.EHOSTDOWN, errno.EHOSTUNREACH, errno.ENETDOWN, errno.ENETUNREACH),
-}
-"""Errors of a file system that is not there now, but may come back."""
 
 log = logging.getLogger(__name__)
 
@@ -107,19 +98,7 @@ class CheckpointStore:
             OSError: If the disk is full, or the folder stays away; earlier checkpoints are untouched.
             ValueError: If `index.json` is not an index of checkpoints in this folder.
         """
-        deadline, told = time.monotonic() + self.away_seconds, False
-        while True:
-            try:
-                return self._save(checkpoint)
-            except OSError as error:
-                if error.errno not in AWAY or time.monotonic() > deadline:
-                    raise
-                if not told:
-                    log.warning(
-                        "%s is away (%s); waiting for it, %g seconds at most.", self.folder, error, self.away_seconds
-                    )
-                told = True
-            time.sleep(1)
+        return waiting_for(self.folder, lambda: self._save(checkpoint), self.away_seconds)
 
     def _save(self, checkpoint: Checkpoint) -> Path:
         entries = self._entries()
