@@ -20,12 +20,12 @@ from keras_tying.files import supersede
 from keras_tying.training import Distribution, environment, open_distribution
 
 WORKERS = 2
-PAUSES = 0.0, 0.05, 0.2, 0.8
+PAUSES = 0.0, 0.1, 0.4
 """Seconds."""
 KINDS = "one worker", "workers in turn"
 ROWS, SEQUENCE_LENGTH, VOCABULARY, UNITS = 20, 20, 10_000, 200
 """Rows and words per row of each worker's batch, and the size of the model, that of `ptb_small`."""
-WARM_UP_STEPS, STEPS = 5, 30
+WARM_UP_STEPS, STEPS = 4, 16
 
 
 def main() -> None:
