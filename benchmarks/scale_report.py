@@ -59,7 +59,9 @@ def communication(measured: dict) -> list[str]:
 
 
 def stragglers(measured: dict) -> list[str]:
-    lines = ["| pause, seconds | " + " | ".join(f"pauses of {kind}" for kind in measured["seconds_a_step"]) + " |"]
+    lines = [
+        "| pause, seconds | " + " | ".join(f"seconds per step, {kind}" for kind in measured["seconds_a_step"]) + " |"
+    ]
     lines += ["|--:" * (1 + len(measured["seconds_a_step"])) + "|"]
     for pause in next(iter(measured["seconds_a_step"].values())):
         cells = (f"{steps[pause]:.3f}" for steps in measured["seconds_a_step"].values())
