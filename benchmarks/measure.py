@@ -34,7 +34,8 @@ def compare(kind: str, size: Size, work: int, rounds: int, without: tuple[str, .
         backend: Backend of Keras; by default that of this process.
 
     Returns:
-        Words per second, peak memory in MiB above that of the imported libraries, and ratios.
+        Words per second, peak memory in MiB above that of the imported libraries, and ratios. In ratios, memory counts
+        as at least 1 MiB.
     """
     workers = {name: _Worker(kind, name, size, work, backend) for name in CONTENDERS[kind] if name not in without}
     seconds = {name: [] for name in workers}
@@ -54,7 +55,7 @@ def compare(kind: str, size: Size, work: int, rounds: int, without: tuple[str, .
             for name, times in seconds.items()
             if name != ours
         },
-        "memory_ratio": {n: round(memory[ours] / value, 3) for n, value in memory.items() if n != ours},
+        "memory_ratio": {n: round(max(memory[ours], 1) / max(value, 1), 3) for n, value in memory.items() if n != ours},
         "seconds": {n: [round(value, 4) for value in s] for n, s in seconds.items()},
     }
 
