@@ -8,6 +8,7 @@ share threads or memory.
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -57,6 +58,13 @@ def tokens(size: Size, count: int) -> tuple[np.ndarray, np.ndarray]:
 
 def train_keras_tying(size: Size) -> Work:
     return _fit(_language_model(size), size)
+
+
+def train_in_bfloat16(size: Size) -> Work:
+    import keras
+
+    keras.config.set_dtype_policy("mixed_bfloat16")
+    return train_keras_tying(size)
 
 
 def train_on_one_batch(size: Size) -> Work:
@@ -127,7 +135,7 @@ def fit_seconds(model, *data, **arguments) -> float:
     return watch.seconds
 
 
-def train_pytorch(size: Size) -> Work:
+def train_pytorch(size: Size, *, bfloat16: bool = False) -> Work:
     import torch
     from torch.nn import functional
 
@@ -141,10 +149,13 @@ def train_pytorch(size: Size) -> Work:
         state = None
         batches = zip(inputs.split(size.batch_size), targets.split(size.batch_size), strict=True)
         for batch_inputs, batch_targets in batches:
-            hidden, state = lstm(embedding(batch_inputs), state)
+            with torch.autocast("cpu", torch.bfloat16, enabled=bfloat16):
+                hidden, state = lstm(embedding(batch_inputs), state)
+                logits = functional.linear(hidden.reshape(-1, size.units), embedding.weight, bias)
             state = tuple(part.detach() for part in state)
-            logits = functional.linear(hidden.reshape(-1, size.units), embedding.weight, bias)
-            loss = functional.cross_entropy(logits, batch_targets.reshape(-1), reduction="sum") / size.batch_size
+            loss = (
+                functional.cross_entropy(logits.float(), batch_targets.reshape(-1), reduction="sum") / size.batch_size
+            )
             optimizer.zero_grad(set_to_none=True)
             loss.backward()
             torch.nn.utils.clip_grad_norm_(parameters, 5.0)
@@ -316,6 +327,10 @@ CONTENDERS: dict[str, dict[str, Callable[[Size], Work]]] = {
         "keras-tying": train_keras_tying,
         "stock Keras": train_stock_keras,
         "PyTorch": train_pytorch,
+    },
+    "training in bfloat16": {
+        "keras-tying": train_in_bfloat16,
+        "PyTorch": partial(train_pytorch, bfloat16=True),
     },
     "output layer": {
         "keras-tying": output_keras_tying,

@@ -1,19 +1,25 @@
 """Comparison of contenders: each in its own process, measured in turns."""
 
 import multiprocessing
+import os
 import resource
 import statistics
 import time
+from contextlib import contextmanager
 from dataclasses import asdict, replace
 
-from benchmarks import contenders, joint_models, text_translators, translators
+from benchmarks import contenders, joint_models, large_vocabularies, text_translators, translators
 from benchmarks.contenders import Size
 
 MEBIBYTE = 2**20
-CONTENDERS = contenders.CONTENDERS | translators.CONTENDERS | text_translators.CONTENDERS | joint_models.CONTENDERS
+CONTENDERS = {
+    kind: functions
+    for room in (contenders, translators, text_translators, joint_models, large_vocabularies)
+    for kind, functions in room.CONTENDERS.items()
+}
 
 
-def compare(kind: str, size: Size, work: int, rounds: int, without: tuple[str, ...] = ()) -> dict:
+def compare(kind: str, size: Size, work: int, rounds: int, without: tuple[str, ...] = (), backend: str = "") -> dict:
     """Measures every contender of a kind.
 
     Each contender warms up in its own process. Then they take turns, A B C A B C, so that a machine that slows down
@@ -25,11 +31,13 @@ def compare(kind: str, size: Size, work: int, rounds: int, without: tuple[str, .
         work: Steps per turn.
         rounds: Turns of each contender.
         without: Contenders to leave out.
+        backend: Backend of Keras; by default that of this process.
 
     Returns:
-        Words per second, peak memory in MiB above that of the imported libraries, and ratios.
+        Words per second, peak memory in MiB above that of the imported libraries, and ratios. In ratios, memory counts
+        as at least 1 MiB.
     """
-    workers = {name: _Worker(kind, name, size, work) for name in CONTENDERS[kind] if name not in without}
+    workers = {name: _Worker(kind, name, size, work, backend) for name in CONTENDERS[kind] if name not in without}
     seconds = {name: [] for name in workers}
     for _ in range(rounds):
         for name, worker in workers.items():
@@ -47,17 +55,19 @@ def compare(kind: str, size: Size, work: int, rounds: int, without: tuple[str, .
             for name, times in seconds.items()
             if name != ours
         },
-        "memory_ratio": {n: round(memory[ours] / value, 3) for n, value in memory.items() if n != ours},
+        "memory_ratio": {n: round(max(memory[ours], 1) / max(value, 1), 3) for n, value in memory.items() if n != ours},
         "seconds": {n: [round(value, 4) for value in s] for n, s in seconds.items()},
     }
 
 
 class _Worker:
-    def __init__(self, kind: str, name: str, size: Size, work: int):
+    def __init__(self, kind: str, name: str, size: Size, work: int, backend: str):
         context = multiprocessing.get_context("spawn")
         self._pipe, pipe = context.Pipe()
         self._process = context.Process(target=_serve, args=(pipe, kind, name, size, work), daemon=True)
-        self._process.start()
+        with _environment(KERAS_BACKEND=backend or os.environ.get("KERAS_BACKEND", "tensorflow")):
+            self._process.start()
+        pipe.close()  # so that a worker that fails ends the wait
         self._pipe.recv()  # warmed up
 
     def turn(self) -> float:
@@ -69,6 +79,18 @@ class _Worker:
         memory = self._pipe.recv()
         self._process.join()
         return memory
+
+
+@contextmanager
+def _environment(**variables: str):
+    """A context with other environment variables, which processes that start in it inherit."""
+    before = dict(os.environ)
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
 
 
 def _serve(pipe, kind: str, name: str, size: Size, work: int) -> None:

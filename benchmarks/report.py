@@ -32,7 +32,11 @@ COLOURS = {
 PANELS_PER_ROW = 3
 TITLES = {
     "training": "Training, words per second",
+    "training_in_bfloat16": "Training in mixed_bfloat16, words per second; PyTorch with autocast",
+    "training_on_jax": "Training on the JAX backend, words per second",
     "output_layer": "The output layer alone, forward and backward pass, tokens per second; hidden size 500",
+    "large_vocabularies": "Output layer of 90,000 words, 500 wide, 4,000 tokens; causal Transformer of 50,000 words; "
+    "stock Keras is the same work with all logits, on the same backend",
     "evaluation": "Computing the perplexity of a text, words per second",
     "generation": "Generating 20 texts in parallel, words per second",
     "waiting": "Training with and without reading a text, words per second",

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from benchmarks.contenders import Size
 from benchmarks.joint_models import JointSize
+from benchmarks.large_vocabularies import BACKENDS
 from benchmarks.measure import compare, matrix_product_rate
 from benchmarks.translators import DecodingSize, TranslationSize
 from keras_tying.files import supersede
@@ -28,6 +29,7 @@ SIZES = {
     "medium": Size(units=650, sequence_length=35),
     "large": Size(units=1500, sequence_length=35),
 }
+NAMES = {"tensorflow": "TensorFlow", "jax": "JAX", "torch": "PyTorch"}
 STEPS_PER_TURN = {"small": 60, "medium": 10, "large": 3}
 
 
@@ -42,6 +44,19 @@ def training(rounds: int) -> dict:
     return results
 
 
+def training_in_bfloat16(rounds: int) -> dict:
+    """Training in mixed_bfloat16, beside PyTorch's autocast."""
+    return {name: compare("training in bfloat16", SIZES[name], STEPS_PER_TURN[name], rounds) for name in SIZES}
+
+
+def training_on_jax(rounds: int) -> dict:
+    """Training on the JAX backend, beside stock Keras on that backend and PyTorch."""
+    return {
+        name: compare("training", SIZES[name], STEPS_PER_TURN[name], rounds, backend="jax")
+        for name in ("small", "medium")
+    }
+
+
 def output_layer(rounds: int) -> dict:
     """Forward and backward pass of the output layer alone, for growing vocabularies."""
     sizes = {10_000: 4000, 90_000: 4000, 500_000: 1000}
@@ -51,6 +66,20 @@ def output_layer(rounds: int) -> dict:
         )
         for vocabulary, tokens in sizes.items()
     }
+
+
+def large_vocabularies(rounds: int) -> dict:
+    """The output layer alone and a Transformer, on every backend, with and without logits."""
+    layer = Size(vocabulary=90_000, units=500, batch_size=4000, sequence_length=1)
+    model = Size(vocabulary=50_000, units=128, batch_size=32, sequence_length=64)
+    results = {}
+    for backend in BACKENDS:
+        results[f"output layer, {NAMES[backend]}"] = compare(
+            f"output layer, {backend}", layer, 1, rounds, backend=backend
+        )
+    for backend in BACKENDS:
+        results[f"Transformer, {NAMES[backend]}"] = compare("Transformer", model, 2, rounds, backend=backend)
+    return results
 
 
 def evaluation(rounds: int) -> dict:
@@ -127,7 +156,10 @@ def joint_language_model(rounds: int) -> dict:
 
 PARTS = {
     "training": training,
+    "training_in_bfloat16": training_in_bfloat16,
+    "training_on_jax": training_on_jax,
     "output_layer": output_layer,
+    "large_vocabularies": large_vocabularies,
     "evaluation": evaluation,
     "generation": generation,
     "waiting": waiting,
@@ -155,7 +187,7 @@ def record(name: str, command: str, results: dict) -> None:
     Earlier results are kept in the folder `superseded`.
     """
     recorded = environment()
-    peers = [package for package in ("torch", "joeynmt") if importlib.util.find_spec(package)]
+    peers = [package for package in ("torch", "jax", "joeynmt") if importlib.util.find_spec(package)]
     recorded["versions"] |= {package: metadata.version(package) for package in peers}
     text = json.dumps({**recorded, "command": command, "results": results}, indent=2)
     print(text)

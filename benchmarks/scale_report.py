@@ -12,7 +12,7 @@ MEGABYTE = 1e6
 
 def sections(results: Path) -> dict[str, list[str]]:
     """Lines of each section, by the name of its measurement."""
-    makers = {"communication": communication, "soak": soak, "corpora": corpora}
+    makers = {"communication": communication, "soak": soak, "corpora": corpora, "stragglers": stragglers}
     paths = {name: results / f"{name}.json" for name in makers}
     return {
         name: make(json.loads(paths[name].read_text())) if paths[name].exists() else [NOT_MEASURED]
@@ -56,6 +56,17 @@ def communication(measured: dict) -> list[str]:
             lines.append(f"| {workers:,} | {' | '.join(cells)} |")
     lines += ["", *_made_by(measured)]
     return lines
+
+
+def stragglers(measured: dict) -> list[str]:
+    lines = [
+        "| pause, seconds | " + " | ".join(f"seconds per step, {kind}" for kind in measured["seconds_a_step"]) + " |"
+    ]
+    lines += ["|--:" * (1 + len(measured["seconds_a_step"])) + "|"]
+    for pause in next(iter(measured["seconds_a_step"].values())):
+        cells = (f"{steps[pause]:.3f}" for steps in measured["seconds_a_step"].values())
+        lines.append(f"| {float(pause):g} | {' | '.join(cells)} |")
+    return [*lines, "", *_made_by(measured)]
 
 
 def soak(measured: dict) -> list[str]:

@@ -1,17 +1,29 @@
 """Atomic writes of files and folders, locks, and SHA-256 checks."""
 
+import errno
 import hashlib
 import logging
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
+from typing import TypeVar
+
+T = TypeVar("T")
 
 UNFINISHED = ".unfinished"
 """Ending of the hidden names that unfinished files and folders have beside their places."""
+AWAY_SECONDS = 300.0
+"""How long a folder that is away is waited for."""
+AWAY = {
+    *(errno.ENOENT, errno.EIO, errno.ESTALE, errno.ENOTCONN, errno.ETIMEDOUT),
+    *(errno.EHOSTDOWN, errno.EHOSTUNREACH, errno.ENETDOWN, errno.ENETUNREACH),
+}
+"""Errors of a file system that is not there now, but may come back."""
 
 log = logging.getLogger(__name__)
 
@@ -72,6 +84,30 @@ def replacing(path: str | Path) -> Iterator[Path]:
             raise
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
+
+
+def waiting_for(folder: Path, write: Callable[[], T], seconds: float = AWAY_SECONDS) -> T:
+    """Calls a function that writes into a folder, again each second while a shared file system is away.
+
+    Args:
+        folder: The folder, for the warning.
+        write: The function. It is called from its start again.
+        seconds: How long to wait.
+
+    Raises:
+        OSError: What the function raises, if the folder stays away or the error is another one, such as a full disk.
+    """
+    deadline, told = time.monotonic() + seconds, False
+    while True:
+        try:
+            return write()
+        except OSError as error:
+            if error.errno not in AWAY or time.monotonic() > deadline:
+                raise
+            if not told:
+                log.warning("%s is away (%s); waiting for it, %g seconds at most.", folder, error, seconds)
+            told = True
+        time.sleep(1)
 
 
 def remove_unfinished(folder: Path) -> None:

@@ -118,6 +118,12 @@ for _ in range(3):
     model.train_on_batch(batch)
 weights = [keras.ops.convert_to_numpy(weight).tolist() for weight in model.weights]
 
+model = kt.zoo.recurrent_language_model(11, 8, num_layers=1)
+model.set_weights([rng.uniform(-0.3, 0.3, w.shape) for w in model.get_weights()])
+model.compile(keras.optimizers.Adam(0.01))
+for each in (model, model.with_rows([3, 1, 3, *range(8)]), model.untied_copy().tied_copy("mean")):
+    numbers += each.fit(padded + 1, padded + 2, epochs=2, verbose=0).history["loss"]
+
 dropout = kt.zoo.VariationalDropout(0.2, 0.3, 0.3, 0.3)
 model = kt.zoo.recurrent_language_model(11, 8, dropout=dropout, initializer_range=0.5)
 passes = [mc_perplexity(model, ids[:60] % 11, passes=1) for _ in range(2)]

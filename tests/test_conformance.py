@@ -119,6 +119,7 @@ NOT_BUILT = {
     "Losses": "the output of a model",
     "NextWordModel": "the base class of four models",
     "PairLosses": "the output of a model",
+    "vocabulary_layout": "a function; tests/models/test_layouts.py",
     "without_logits": "a function; tests/models/test_backbone_model.py",
 }
 """Names in `kt.models.__all__` without a case, with the reason."""

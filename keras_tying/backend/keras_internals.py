@@ -103,6 +103,22 @@ def variables_of(optimizer):
     return optimizer._trainable_variables
 
 
+def slots_of(optimizer):
+    """The variables that a built optimizer keeps for each variable of the model: by name of the slot, then by its path.
+
+    They are attributes of an optimizer, lists as long as `Optimizer._trainable_variables`: Keras has no list of them.
+    """
+    optimizer = getattr(optimizer, "inner_optimizer", optimizer)  # of a LossScaleOptimizer
+    trained, found = variables_of(optimizer), {}
+    for name, slots in vars(optimizer).items():
+        if not isinstance(slots, list) or slots is trained or len(slots) != len(trained):
+            continue
+        pairs = [(each, slot) for each, slot in zip(trained, slots, strict=True) if slot is not None]
+        if all(isinstance(slot, keras.Variable) and slot.shape == each.shape for each, slot in pairs):
+            found[name] = {each.path: slot for each, slot in pairs}
+    return found
+
+
 def replace_seed_generator(layer, kind):
     """Replaces the seed generator of a Keras layer by one of another class with the same state.
 

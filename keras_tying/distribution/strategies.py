@@ -1,5 +1,6 @@
 """Strategies: training on one device, several devices of a machine, or several machines."""
 
+import errno
 import json
 import os
 import socket
@@ -203,11 +204,12 @@ def wait_for_workers(cluster: dict[str, list[str]], job: str, task: int, minutes
 
     Raises:
         WorkersMissing: If some do not; it names them.
+        OSError: If another process listens at this worker's port.
     """
     missing = {f"{name} {i}": address for name, tasks in cluster.items() for i, address in enumerate(tasks)}
     own = missing.pop(f"{job} {task}")
     deadline = time.monotonic() + 60 * minutes
-    with socket.create_server(("", _port(own)), backlog=len(missing) + 1):  # so that the others find this one
+    with _listening(own, len(missing) + 1):  # so that the others find this one
         while missing:
             missing = {name: address for name, address in missing.items() if not _answers(address)}
             if missing and time.monotonic() > deadline:
@@ -218,6 +220,20 @@ def wait_for_workers(cluster: dict[str, list[str]], job: str, task: int, minutes
             f"After {minutes:g} minutes {', '.join(f'{name} at {address}' for name, address in missing.items())} "
             "cannot be reached. Start all workers with the same cluster; their ports must be open to each other."
         )
+
+
+def _listening(address: str, waiting: int) -> socket.socket:
+    """A socket at a worker's own port."""
+    try:
+        return socket.create_server(("", _port(address)), backlog=waiting)
+    except OSError as error:
+        if error.errno != errno.EADDRINUSE:
+            raise
+        raise OSError(
+            errno.EADDRINUSE,
+            f"Another process listens at {address}, the address of this worker. Start each worker once, or stop the "
+            "other process.",
+        ) from None
 
 
 def _port(address: str) -> int:

@@ -6,6 +6,7 @@ import keras
 import tensorflow as tf
 
 from keras_tying.data import Vocabulary
+from keras_tying.export.rows import first_of_each_row, largest, option
 from keras_tying.export.saving import check_backend, checked, save_signatures, trace
 from keras_tying.export.text import TextInGraph, split_at_whitespace
 
@@ -26,8 +27,9 @@ def export_joint_language_model(
 
     - `serving_default` and `log_probabilities` return `log_probabilities` `float32 [B, V]`, the natural logarithm
       of the probability of each next target word, in the order of the vocabulary.
-    - `next_word` also takes `k` `int32 []`. It returns `words` `string [B, k]` and `log_probabilities`
-      `float32 [B, k]`, most probable first.
+    - `next_word` also takes `k` `int32`, a number or one of each row `[B]`. It returns `words` `string [B, k]` and
+      `log_probabilities` `float32 [B, k]`, most probable first. With a `k` of each row, the width is the largest `k`;
+      words beyond a row's own are empty, with the log-probability 0.
 
     `history` is the target words before the next word, and `alignment` has links `i-j`, as in training. The position
     `j` of the next word is the number of words in the history. Its source position is given by its own links, else by
@@ -83,7 +85,7 @@ class ServedJointLanguageModel:
             {
                 "serving_default": (self.log_probabilities, inputs),
                 "log_probabilities": (self.log_probabilities, inputs),
-                "next_word": (self.next_word, (*inputs, tf.TensorSpec([], tf.int32, "k"))),
+                "next_word": (self.next_word, (*inputs, option(tf.int32, "k"))),
             }
         )
 
@@ -94,8 +96,11 @@ class ServedJointLanguageModel:
     def next_word(self, source, alignment, history, k):
         k = checked(k, k >= 1, "k must be at least 1")
         scores = self.log_probabilities(source, alignment, history)["log_probabilities"]
-        best = tf.math.top_k(scores, tf.minimum(k, self.model.target_vocabulary_size))
-        return {"words": self.target.decode(best.indices), "log_probabilities": best.values}
+        best = tf.math.top_k(scores, tf.minimum(largest(k), self.model.target_vocabulary_size))
+        return {
+            "words": first_of_each_row(self.target.decode(best.indices), k, ""),
+            "log_probabilities": first_of_each_row(best.values, k, 0.0),
+        }
 
     def _inputs(self, source, alignment, history):
         """Inputs of the model, by name."""

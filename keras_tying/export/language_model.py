@@ -6,6 +6,7 @@ import keras
 import tensorflow as tf
 
 from keras_tying.data import Vocabulary
+from keras_tying.export.rows import column, first_of_each_row, largest, option
 from keras_tying.export.saving import check_exportable, checked, save_signatures, trace
 from keras_tying.export.text import TextInGraph
 from keras_tying.losses.fused_cross_entropy import token_losses
@@ -22,11 +23,16 @@ def export_language_model(
     - `serving_default` and `score` take `sentences` `string [B]`. They return `tokens` `int64 [B]` (the number of
       words, including the end of the sentence), `log_probability` `float32 [B]` (natural logarithm) and `perplexity`
       `float32 [B]`.
-    - `next_word` takes `prefix` `string [B]` and `k` `int32 []`. It returns `words` `string [B, k]` and
-      `probabilities` `float32 [B, k]`, most probable first.
-    - `generate` takes `prefix` `string [B]`, `length` `int32 []`, `temperature` `float32 []` (0: always the most
-      probable word), `top_k` `int32 []` (0: no limit), `top_p` `float32 []` (1: no limit) and `seed` `int32 []`. It
-      returns `text` `string [B]`, the generated continuation of each prefix.
+    - `next_word` takes `prefix` `string [B]` and `k` `int32`. It returns `words` `string [B, k]` and `probabilities`
+      `float32 [B, k]`, most probable first.
+    - `generate` takes `prefix` `string [B]`, `length` `int32`, `temperature` `float32` (0: always the most probable
+      word), `top_k` `int32` (0: no limit), `top_p` `float32` (1: no limit) and `seed` `int32`. It returns `text`
+      `string [B]`, the generated continuation of each prefix.
+
+    `k` and the options of `generate` are each a number for all rows, or a number of each row `[B]`. With a `k` of each
+    row, `words` are `[B, K]` for the largest `k`; those beyond a row's own are empty, with probability 0. With a `seed`
+    of each row, the text of a row does not depend on the other rows. TensorFlow Serving joins requests in batches only
+    if all inputs have rows.
 
     Each sentence is scored from a zero state, as after the end of a sentence. Words outside the vocabulary are
     replaced by `<unk>`. An empty sentence consists of its end only.
@@ -64,8 +70,7 @@ class ServedLanguageModel:
 
     def endpoints(self) -> dict:
         """Traced functions, by the name of the signature."""
-        strings = tf.TensorSpec([None], tf.string)
-        integer, real = tf.TensorSpec([], tf.int32), tf.TensorSpec([], tf.float32)
+        strings, integer, real = tf.TensorSpec([None], tf.string), option(tf.int32), option(tf.float32)
         return trace(
             {
                 "serving_default": (self.score, (strings,)),
@@ -91,8 +96,11 @@ class ServedLanguageModel:
     def next_word(self, prefix, k):
         k = checked(k, k >= 1, "k must be at least 1")
         logits, _, _ = self._read(prefix)
-        best = tf.math.top_k(tf.nn.softmax(logits), tf.minimum(k, self.model.vocabulary_size))
-        return {"words": self.text.decode(best.indices), "probabilities": best.values}
+        best = tf.math.top_k(tf.nn.softmax(logits), tf.minimum(largest(k), self.model.vocabulary_size))
+        return {
+            "words": first_of_each_row(self.text.decode(best.indices), k, ""),
+            "probabilities": first_of_each_row(best.values, k, 0.0),
+        }
 
     def generate(self, prefix, length, temperature, top_k, top_p, seed):
         length = checked(length, length >= 0, "length must be at least 0")
@@ -103,17 +111,19 @@ class ServedLanguageModel:
         )
         top_k = checked(top_k, top_k >= 0, "top_k must be at least 1, or 0 for no limit")
         top_p = checked(top_p, (top_p > 0) & (top_p <= 1), "top_p must be above 0 and at most 1")
-        logits, state, lengths = self._read(prefix, length)
-        top_k = tf.where(top_k > 0, top_k, self.model.vocabulary_size)
+        longest = largest(length, least=0)
+        logits, state, lengths = self._read(prefix, longest)
+        limits = column(temperature), column(tf.where(top_k > 0, top_k, self.model.vocabulary_size)), column(top_p)
 
         def step(t, logits, state, text):
-            candidates = candidate_scores(logits, temperature, top_k, top_p)
-            drawn = tf.random.stateless_categorical(candidates, 1, [seed, t], dtype=tf.int32)[:, 0]
+            drawn = draw(candidate_scores(logits, *limits), seed, t)
             word = self.text.decode(drawn)
-            text = tf.where(t == 0, word, tf.strings.join([text, word], separator=" "))
+            longer = tf.where(t == 0, word, tf.strings.join([text, word], separator=" "))
+            text = tf.where(t < tf.reshape(length, [-1]), longer, text)
             return t + 1, *self._read_next(drawn, state, tf.cast(lengths, tf.int32) + t), text
 
-        *_, text = tf.while_loop(lambda t, *_: t < length, step, (0, logits, state, tf.fill([tf.shape(logits)[0]], "")))
+        nothing = tf.fill([tf.shape(logits)[0]], "")
+        *_, text = tf.while_loop(lambda t, *_: t < longest, step, (0, logits, state, nothing))
         return {"text": text}
 
     def _read(self, prefix, room=0):
@@ -161,3 +171,25 @@ class ServedLanguageModel:
 
     def _logits(self, hidden):
         return tf.cast(self.model.scores(hidden), tf.float32)
+
+
+def draw(scores: tf.Tensor, seed: tf.Tensor, t: tf.Tensor) -> tf.Tensor:
+    """Draws a word of each row.
+
+    Args:
+        scores: Scores of the words, `[B, V]`.
+        seed: A number for all rows, or one of each row `[B]`: then each row draws as it would alone.
+        t: The place of the word in the generated text.
+
+    Returns:
+        Ids, `int32 [B]`.
+    """
+
+    def draw_row(row):
+        return tf.random.stateless_categorical(row[0][None], 1, [row[1], t], dtype=tf.int32)[0, 0]
+
+    return tf.cond(
+        tf.rank(seed) == 0,
+        lambda: tf.random.stateless_categorical(scores, 1, [tf.reshape(seed, []), t], dtype=tf.int32)[:, 0],
+        lambda: tf.map_fn(draw_row, (scores, tf.reshape(seed, [-1])), fn_output_signature=tf.int32),
+    )

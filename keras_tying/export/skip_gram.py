@@ -7,6 +7,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_tying.data import Vocabulary, without_special_words
+from keras_tying.export.rows import first_of_each_row, largest, option
 from keras_tying.export.saving import check_exportable, checked, trace, write_saved_model
 
 
@@ -17,9 +18,10 @@ def export_skip_gram(model: keras.Model, vocabulary: Vocabulary, path: str | Pat
 
     - `vector` and `serving_default` take `words` `string [B]`. They return `vector` `float32 [B, H]` and `known`
       `bool [B]`. The vector of an unknown word is zero.
-    - `similar_words` takes `words` `string [B]` and `k` `int32 []`. It returns `similar` `string [B, k]` and
-      `similarity` `float32 [B, k]`: the other words with the largest cosines. For an unknown word they are empty
-      strings and zeros. If there are fewer than `k` other words, all are returned.
+    - `similar_words` takes `words` `string [B]` and `k` `int32`, a number or one of each row `[B]`. It returns
+      `similar` `string [B, k]` and `similarity` `float32 [B, k]`: the other words with the largest cosines. For an
+      unknown word, and beyond a row's own `k`, they are empty strings and zeros. If there are fewer than `k` other
+      words, all are returned.
 
     Args:
         model: A trained `SkipGram`.
@@ -59,12 +61,12 @@ class ServedWords(tf.Module):
 
     def endpoints(self) -> dict:
         """Traced functions, by the name of the signature."""
-        strings, integer = tf.TensorSpec([None], tf.string), tf.TensorSpec([], tf.int32)
+        strings = tf.TensorSpec([None], tf.string)
         return trace(
             {
                 "serving_default": (self.vector, (strings,)),
                 "vector": (self.vector, (strings,)),
-                "similar_words": (self.similar_words, (strings, integer)),
+                "similar_words": (self.similar_words, (strings, option(tf.int32))),
             }
         )
 
@@ -79,10 +81,11 @@ class ServedWords(tf.Module):
         queries = tf.gather(self.matrix, ids) / tf.gather(lengths, ids)[:, None]
         cosines = tf.matmul(queries, self.matrix, transpose_b=True) / lengths
         cosines = tf.where(tf.one_hot(ids, tf.size(lengths), True, False), -2.0, cosines)
-        best = tf.math.top_k(cosines, tf.minimum(k, tf.size(lengths) - 1))
+        best = tf.math.top_k(cosines, tf.minimum(largest(k), tf.size(lengths) - 1))
+        similar = tf.where(known[:, None], tf.gather(self.words, best.indices), "")
         return {
-            "similar": tf.where(known[:, None], tf.gather(self.words, best.indices), ""),
-            "similarity": tf.where(known[:, None], best.values, 0.0),
+            "similar": first_of_each_row(similar, k, ""),
+            "similarity": first_of_each_row(tf.where(known[:, None], best.values, 0.0), k, 0.0),
         }
 
     def _find(self, words):

@@ -54,12 +54,13 @@ class DynamicEvaluation:
 
     Example:
 
-    >>> import numpy as np, keras_tying as kt
+    >>> import keras_tying as kt
     >>> from keras_tying.inference.dynamic_evaluation import DynamicEvaluation
-    >>> ids = np.tile(np.arange(20), 110)
-    >>> dynamic = DynamicEvaluation(kt.zoo.recurrent_language_model(20, 8), ids, segment=5)
+    >>> trained, corpus = kt.load("embedded_small_tied"), kt.data.load_corpus("embedded")
+    >>> train_ids, ids = (corpus.ids(part, trained.vocabulary)[:4000] for part in ("train", "test"))
+    >>> dynamic = DynamicEvaluation(trained.model, train_ids)
     >>> plain = dynamic.perplexity(ids)
-    >>> dynamic.learning_rate = 3e-4
+    >>> dynamic.learning_rate = 3e-5
     >>> dynamic.perplexity(ids) < plain
     True
 

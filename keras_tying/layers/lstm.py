@@ -49,9 +49,31 @@ def scan_loop(layer, sequences, initial_state, mask, masks):
     """Runs the recurrence of an LSTM layer with `scan_time`. For arguments and results see `run_loop`."""
     mask = mask[0] if isinstance(mask, (list, tuple)) else mask
     weights = [w if w is None else ops.cast(w, sequences.dtype) for w in layer.recurrence_weights(masks)]
-    steps = [_time_major(layer.prepare(sequences, weights, masks), layer.go_backwards)]
+    prepared = _time_major(layer.prepare(sequences, weights, masks), layer.go_backwards)
+    live = None
     if mask is not None:
-        steps.append(_time_major(ops.cast(ops.expand_dims(mask, -1), sequences.dtype), layer.go_backwards))
+        live = _time_major(ops.cast(ops.expand_dims(mask, -1), sequences.dtype), layer.go_backwards)
+    states, cell = recurrence(layer, prepared, initial_state, weights, masks, live)
+    states = ops.swapaxes(states, 0, 1)
+    outputs = states if mask is None else _masked_outputs(layer, states, mask)
+    return outputs[:, -1], outputs, [states[:, -1], cell]
+
+
+@dispatch
+def recurrence(layer, prepared, states, weights, masks, live):
+    """Runs the recurrence of an LSTM layer over prepared inputs.
+
+    Args:
+        layer: The `LSTM`.
+        prepared: What `layer.prepare` has computed, `[T, B, ...]`.
+        states: Hidden and cell state `[B, H]`.
+        weights: What `layer.recurrence_weights` has given.
+        masks: Dropout `Masks`.
+        live: 1 at steps that count and else 0, `[T, B, 1]`, or `None`.
+
+    Returns:
+        Hidden states after each step `[T, B, H]`, and the last cell state `[B, H]`.
+    """
 
     def step(states, inputs):
         hidden, cell = states
@@ -62,10 +84,8 @@ def scan_loop(layer, sequences, initial_state, mask, masks):
             new_hidden = hidden + live[0] * (new_hidden - hidden)
         return new_hidden, new_cell
 
-    (_, cell), states = scan_time(step, tuple(initial_state), steps)
-    states = ops.swapaxes(states, 0, 1)
-    outputs = states if mask is None else _masked_outputs(layer, states, mask)
-    return outputs[:, -1], outputs, [states[:, -1], cell]
+    (_, cell), states = scan_time(step, tuple(states), [prepared] if live is None else [prepared, live])
+    return states, cell
 
 
 @dispatch
@@ -114,8 +134,9 @@ class LSTM(LSTMLoop):
     before the recurrence. The gradient is written out: the backward loop computes the gradients of the gates,
     and the gradient of the recurrent matrix is one product after the loop.
 
-    The loop of Keras runs on the JAX and PyTorch backends, on a GPU (cuDNN, unless there is recurrent dropout),
-    with `unroll`, and with other activations than `tanh` and `sigmoid`.
+    On JAX the gradient of the recurrent matrix is one product after the loop too. The loop of Keras runs on PyTorch, on
+    a GPU (cuDNN, unless there is recurrent dropout) and with `unroll`; on TensorFlow also with other activations than
+    `tanh` and `sigmoid`.
 
     With gates `i, f, g, o` and `z_t = x_t W + h_{t-1} R + b` split in four::
 

@@ -1,8 +1,11 @@
 """Checkpoint files: written atomically, checked by SHA-256, on every backend."""
 
+import errno
 import hashlib
 import json
 import logging
+import os
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,8 +18,13 @@ from safetensors.numpy import load, save
 
 from keras_tying.backend.replicas import has_own_rows, replicas_of, rows_of_all, set_rows_of_all
 from keras_tying.backend.variables import write_back
-from keras_tying.files import write_atomically
+from keras_tying.files import AWAY_SECONDS, waiting_for, write_atomically
 from keras_tying.tables import Table, validate_table
+
+PLACE = re.compile(r"\w+/\d{3,}")
+"""Group and place of a variable, with which its name in a checkpoint begins."""
+NUMBER = re.compile(r"_\d+(?=[/_]|$)")
+"""Number of a layer in the path of a variable. Keras counts the layers of a process."""
 
 log = logging.getLogger(__name__)
 
@@ -47,12 +55,15 @@ class CheckpointStore:
     Args:
         folder: Created if it does not exist.
         keep: Number of checkpoints to keep.
+        away_seconds: How long `save` waits for a folder that is away, as when a shared file system is not reached.
     """
 
-    def __init__(self, folder: Path, keep: int = 3):
+    def __init__(self, folder: Path, keep: int = 3, *, away_seconds: float = AWAY_SECONDS):
         self.folder = Path(folder)
         self.folder.mkdir(parents=True, exist_ok=True)
         self.keep = keep
+        self.away_seconds = away_seconds
+        self._has_index = self.index.exists()
 
     @property
     def index(self) -> Path:
@@ -63,6 +74,8 @@ class CheckpointStore:
 
     def _entries(self) -> list[Entry]:
         if not self.index.exists():
+            if self._has_index:  # else earlier checkpoints would be forgotten once it is back
+                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(self.index))
             return []
         try:
             listed = json.loads(self.index.read_bytes())
@@ -82,9 +95,12 @@ class CheckpointStore:
         """Writes a checkpoint, then removes the oldest ones beyond `keep`.
 
         Raises:
-            OSError: If the disk is full; earlier checkpoints are untouched.
+            OSError: If the disk is full, or the folder stays away; earlier checkpoints are untouched.
             ValueError: If `index.json` is not an index of checkpoints in this folder.
         """
+        return waiting_for(self.folder, lambda: self._save(checkpoint), self.away_seconds)
+
+    def _save(self, checkpoint: Checkpoint) -> Path:
         entries = self._entries()
         number = entries[-1].number + 1 if entries else 0
         path = self._path(number)
@@ -94,6 +110,7 @@ class CheckpointStore:
         entries.append(Entry(number=number, file=path.name, sha256=sha256, progress=checkpoint.progress))
         old, entries = entries[: -self.keep], entries[-self.keep :]
         write_atomically(self.index, json.dumps([entry.model_dump() for entry in entries], indent=1).encode())
+        self._has_index = True
         for entry in old:
             self._path(entry.number).unlink(missing_ok=True)
         return path
@@ -122,31 +139,54 @@ def read_variables(model: keras.Model) -> dict[str, np.ndarray]:
     """Values of all variables of a compiled model and its optimizer: weights, seeds, recurrent states, metrics.
 
     The result does not depend on the number of replicas. All workers must call this at the same time.
+
+    Returns:
+        Values by group, place and path, for example `model/000/embedding/embeddings`.
     """
     write_back(model)
     return {name: np.array(_value(model, variable), order="C") for name, variable in _named_variables(model)}
 
 
 def write_variables(model: keras.Model, values: dict[str, np.ndarray]) -> None:
-    """Sets all variables to `values`.
+    """Sets all variables to `values`, which may also be named as version 0.1.0 named them, by group and place.
 
     Raises:
-        ValueError: If the model's variables are not those of the checkpoint; nothing is changed then.
+        ValueError: If the model's variables are not those of the checkpoint, as with another recipe or another version
+            of the library; nothing is changed then.
     """
     variables = dict(_named_variables(model))
+    values = _named_by_path(values, list(variables))
     for name, variable in variables.items():
         shape = _shape(model, variable)
         if name not in values or values[name].shape != shape:
-            received = values[name].shape if name in values else "no such variable"
-            raise ValueError(
-                f"The checkpoint is of another model: {name} has shape {shape} here. "
-                f"Received: {received}. Use the recipe and the vocabulary the run was made with."
+            raise _of_another_model(
+                f"{name} has shape {shape} here. Received: "
+                f"{values[name].shape if name in values else 'no such variable'}"
             )
+    for name in values.keys() - variables.keys():
+        if not name.startswith("metrics/"):  # those are made when they are first used
+            raise _of_another_model(f"there is no variable {name} here. Received: one of shape {values[name].shape}")
     own = [(variable, values[name]) for name, variable in variables.items() if has_own_rows(variable)]
     set_rows_of_all(model, own)
     for name, variable in variables.items():
         if not has_own_rows(variable):
             variable.assign(values[name])
+
+
+def _of_another_model(difference: str) -> ValueError:
+    return ValueError(
+        f"The checkpoint is of another model: {difference}. Use the recipe and the vocabulary the run was "
+        "made with, and its version of keras-tying."
+    )
+
+
+def _named_by_path(values: dict[str, np.ndarray], names: list[str]) -> dict[str, np.ndarray]:
+    """Values with the paths of variables in their names, which checkpoints did not have at first."""
+    if not all(PLACE.fullmatch(name) for name in values):
+        return values
+    log.warning("The checkpoint was written without names of variables. They are read in the order of this version.")
+    paths = {PLACE.match(name)[0]: name for name in names}  # type: ignore[index]
+    return {paths.get(name, name): value for name, value in values.items()}
 
 
 def _value(model, variable):
@@ -169,4 +209,4 @@ def _named_variables(model: keras.Model):
     }
     for group, variables in groups.items():
         for i, variable in enumerate(variables):
-            yield f"{group}/{i:03d}", variable  # by place: Keras numbers names as models are made
+            yield f"{group}/{i:03d}/{NUMBER.sub('', variable.path)}", variable

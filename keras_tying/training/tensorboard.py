@@ -23,7 +23,7 @@ from tensorboard.plugins.text.summary_v2 import text_pb
 from tensorboard.summary.writer.record_writer import RecordWriter
 from tensorboard.util.tensor_util import make_tensor_proto
 
-from keras_tying.files import write_atomically
+from keras_tying.files import waiting_for, write_atomically
 from keras_tying.training.runs import RunSettings
 from keras_tying.training.task import Task
 
@@ -67,6 +67,7 @@ class TensorBoardLog(keras.callbacks.Callback):
         self._files: dict[str, EventFile] = {}  # of this process, by folder
 
     def on_epoch_end(self, epoch, logs=None):
+        waiting_for(self.folder.parent, self.folder.parent.stat)  # else it would be made anew while it is away
         if not self._files:
             self.folder.mkdir(parents=True, exist_ok=True)
             write_words(self.folder, self.task.word_frequencies(self.model))
@@ -97,7 +98,7 @@ class EventFile:
 
     def __init__(self, folder: Path, first_step: int):
         folder.mkdir(parents=True, exist_ok=True)
-        self.path = folder / event_file_name()
+        self.path = folder / event_file_name(folder)
         start = SessionLog(status=SessionLog.START)
         self._append(Event(file_version=FILE_VERSION), Event(step=first_step, session_log=start))
 
@@ -105,13 +106,23 @@ class EventFile:
         self._append(Event(step=step, summary=summary))
 
     def _append(self, *events: Event) -> None:
-        with self.path.open("ab") as file:
-            file.write(encode_events(events))
+        content = encode_events(events)
+
+        def append():
+            with self.path.open("ab") as file:
+                file.write(content)
+
+        waiting_for(self.path.parent, append)
 
 
-def event_file_name() -> str:
-    """The name of a new event file of this process. Names sort by time."""
-    return f"events.out.tfevents.{int(time.time()):010d}.{socket.gethostname()}.{os.getpid()}"
+def event_file_name(folder: Path) -> str:
+    """The name of a new event file of this process. Names sort by time.
+
+    It comes after those in the folder, also if another machine wrote them, whose clock was ahead.
+    """
+    times = [path.name.split(".")[3] for path in folder.glob("events.out.tfevents.*")]
+    seconds = max([int(time.time()), *(int(each) + 1 for each in times if each.isdecimal())])
+    return f"events.out.tfevents.{seconds:010d}.{socket.gethostname()}.{os.getpid()}"
 
 
 def encode_events(events: Iterable[Event]) -> bytes:
@@ -185,7 +196,7 @@ def write_results(folder: Path, settings: RunSettings, model: keras.Model, resul
     summaries = [hparams_pb(parameters, trial_id="", start_time_secs=started)]  # a run is named by its folder
     summaries += [scalar_pb(f"final/{name}", value) for name, value in results.items() if isinstance(value, float)]
     events = [Event(step=results["epochs"], summary=summary) for summary in summaries]
-    path = folder / f"{event_file_name()}{RESULTS}"
+    path = folder / f"{event_file_name(folder)}{RESULTS}"
     write_atomically(path, encode_events([Event(file_version=FILE_VERSION), *events]))
     for earlier in folder.glob(f"*{RESULTS}"):
         if earlier != path:

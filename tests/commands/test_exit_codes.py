@@ -45,7 +45,10 @@ def test_a_reader_that_leaves_gets_no_traceback():
 
 
 def test_ctrl_c_while_keras_is_imported_leaves_no_traceback(tmp_path):
-    (tmp_path / "keras.py").write_text("import os, signal, time; os.kill(os.getpid(), signal.SIGINT); time.sleep(9)")
+    (tmp_path / "keras.py").write_text(
+        "import signal, time; signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # a background job ignores it
+        "signal.raise_signal(signal.SIGINT); time.sleep(9)"
+    )
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), str(REPOSITORY)])}
     command = [sys.executable, "train/lm.py", "--evaluate", "none"]
     process = subprocess.run(command, cwd=REPOSITORY, env=environment, capture_output=True, text=True)

@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -210,6 +211,76 @@ def test_a_checkpoint_that_only_some_workers_see_is_an_error(tmp_path, preempted
     assert process.returncode == USAGE, output
     assert f"1 of 2 workers find a checkpoint in {shared / 'checkpoints'}" in output
     assert "must be one that all of them see" in output
+
+
+def test_a_second_chief_at_the_same_address_is_refused(tmp_path, monkeypatch, run_here):
+    addresses = [f"127.0.0.1:{port}" for port in free_ports(2)]
+    config = {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": 0}}
+    monkeypatch.setenv("TF_CONFIG", json.dumps(config))
+    with socket.create_server(("", int(addresses[0].split(":")[1]))):  # the first one
+        process = run_here("train/lm.py", "--run", tmp_path / "run", "--wait-minutes", "0.01")
+    assert process.returncode == USAGE
+    assert f"Another process listens at {addresses[0]}, the address of this worker" in process.stderr
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.slow
+def test_a_second_chief_of_the_same_run_is_refused_and_the_first_goes_on(tmp_path, command):
+    run = tmp_path / "run"
+    arguments = ["--", *command, "--set", "optimisation.epochs=200", "--run", run, "--restartable"]
+    first, workers = start_cluster(*arguments)
+    wait_for_checkpoint(first, run, 0)
+    second, _ = start_cluster("--grace-seconds", "3", *arguments)
+    output, _ = second.communicate(timeout=120)
+    assert second.returncode == USAGE, output
+    assert f"{run} is being trained by another process" in output
+    number = json.loads((run / "checkpoints" / "index.json").read_text())[-1]["number"]
+    wait_for_checkpoint(first, run, number + 5)
+    os.kill(workers[0], signal.SIGTERM)
+    output, _ = first.communicate(timeout=60)
+    assert first.returncode == RESUMABLE, output
+
+
+@pytest.mark.slow
+def test_a_run_whose_folder_was_away_for_a_minute_ends_like_an_undisturbed_one(tmp_path, command, run_python):
+    undisturbed, shared, away = tmp_path / "undisturbed", tmp_path / "shared", tmp_path / "away"
+    run_python(*command, "--run", undisturbed, "--strategy", "mirrored", "--replicas", "2")
+    process, _ = start_cluster("--", *command, "--run", shared / "run")
+    wait_for_checkpoint(process, shared / "run", 1)
+    shared.rename(away)
+    time.sleep(60)
+    away.rename(shared)
+    output, _ = process.communicate(timeout=180)
+    assert process.returncode == 0, output
+    assert f"{shared / 'run' / 'checkpoints'} is away" in output
+    models = [keras.saving.load_model(run / "model.keras") for run in (undisturbed, shared / "run")]
+    for expected, received in zip(*(model.get_weights() for model in models), strict=True):
+        np.testing.assert_array_equal(received, expected)
+
+
+OTHER_CLOCKS = """
+import json, os, runpy, sys, time
+sys.argv.pop(0)
+hours = (-24, 24)[json.loads(os.environ["TF_CONFIG"])["task"]["index"]]
+now, now_ns = time.time, time.time_ns
+time.time = lambda: now() + 3600 * hours
+time.time_ns = lambda: now_ns() + 3600 * hours * 10**9
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
+
+
+@pytest.mark.slow
+def test_clocks_of_python_that_are_two_days_apart_change_nothing(tmp_path, command, preempted):
+    expected, received = tmp_path / "expected", tmp_path / "received"
+    for run in (expected, received):
+        shutil.copytree(preempted[0], run)
+    for run, start in ((expected, []), (received, ["-c", OTHER_CLOCKS])):
+        process, _ = start_cluster("--", *start, *command, "--run", run, "--restartable")
+        output, _ = process.communicate(timeout=180)
+        assert process.returncode == 0, output
+    models = [keras.saving.load_model(run / "model.keras") for run in (expected, received)]
+    for pair in zip(*(model.get_weights() for model in models), strict=True):
+        np.testing.assert_array_equal(*pair)
 
 
 def test_a_worker_that_never_comes_up_is_named(tmp_path, monkeypatch, run_here):

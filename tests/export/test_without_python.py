@@ -10,9 +10,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-import keras_tying as kt
-from keras_tying import export
-
 REPOSITORY = Path(__file__).parents[2]
 COMPILER = shutil.which("cc")
 pytestmark = pytest.mark.skipif(
@@ -32,28 +29,6 @@ CALLS = [
     ("word_vectors", "vector", {"words": ["king", "xyzzy"]}),
     ("word_vectors", "similar_words", {"words": ["king", "xyzzy"], "k": 3}),
 ]
-
-
-@pytest.fixture(scope="module")
-def folders(tmp_path_factory, vocabulary):
-    """Exports of small models with weights large enough that their answers differ."""
-    folder = tmp_path_factory.mktemp("exports")
-    words = [kt.data.Vocabulary([*names, "<unk>", "<eos>"]) for names in ("abc", "xyz")]
-    named = kt.data.Vocabulary(["king", "queen", "tulip", "rose", "<unk>", "<eos>"])
-    texts = ["a rose is a rose", "eine Rose ist eine Rose", "two dogs", "zwei Hunde"]
-    subwords = kt.data.Subwords.learn(texts * 20, 45)
-    language_model = kt.zoo.recurrent_language_model(len(vocabulary), units=16)
-    translator = kt.zoo.dl4mt_small(len(subwords), len(subwords), "three_way", embedding_size=6, units=8)
-    joint = kt.zoo.nnjm(len(words[0]), len(words[1]), embedding_size=4)
-    skip_gram = kt.zoo.skip_gram(len(named), units=8)
-    rng = np.random.default_rng(0)
-    for model in (language_model, translator, joint, skip_gram):
-        model.set_weights([rng.normal(size=weight.shape) for weight in model.get_weights()])
-    export.export_language_model(language_model, vocabulary, folder / "language_model")
-    export.export_translator(translator, subwords, folder / "translator")
-    export.export_joint_language_model(joint, *words, folder / "joint_language_model")
-    export.export_skip_gram(skip_gram, named, folder / "word_vectors")
-    return folder
 
 
 @pytest.fixture(scope="module")
@@ -89,10 +64,10 @@ def printed(name, value):
 
 
 @pytest.mark.parametrize(("model", "signature", "inputs"), CALLS)
-def test_the_c_program_prints_what_python_computes(folders, predict, model, signature, inputs):
-    process = predict(folders / model, signature, inputs)
+def test_the_c_program_prints_what_python_computes(exports, predict, model, signature, inputs):
+    process = predict(exports / model, signature, inputs)
     assert process.returncode == 0, process.stderr
-    served = tf.saved_model.load(folders / model).signatures[signature]
+    served = tf.saved_model.load(exports / model).signatures[signature]
     types = {name: spec.dtype for name, spec in served.structured_input_signature[1].items()}
     answers = served(**{name: tf.constant(value, types[name]) for name, value in inputs.items()})
     assert process.stdout.splitlines() == [printed(name, answers[name]) for name in sorted(answers)]
@@ -106,7 +81,7 @@ def test_the_c_program_prints_what_python_computes(folders, predict, model, sign
         ("guess", {}, "guess: the model has no such signature"),
     ],
 )
-def test_the_c_program_says_what_is_wrong(folders, predict, signature, inputs, message):
-    process = predict(folders / "language_model", signature, inputs)
+def test_the_c_program_says_what_is_wrong(exports, predict, signature, inputs, message):
+    process = predict(exports / "language_model", signature, inputs)
     assert process.returncode == 1
     assert message in process.stderr

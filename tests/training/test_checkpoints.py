@@ -2,6 +2,7 @@ import errno
 import json
 import logging
 import os
+import threading
 
 import keras
 import numpy as np
@@ -105,6 +106,41 @@ def test_a_full_disk_leaves_the_checkpoints_before(tmp_path, monkeypatch):
     assert len(json.loads((tmp_path / "index.json").read_text())) == 1
 
 
+def test_a_folder_that_is_away_for_a_while_is_waited_for(tmp_path, caplog):
+    folder, away = tmp_path / "shared" / "checkpoints", tmp_path / "away"
+    store = CheckpointStore(folder)
+    store.save(checkpoint(0))
+    folder.parent.rename(away)
+    back = threading.Timer(1.5, away.rename, [folder.parent])
+    back.start()
+    with caplog.at_level(logging.WARNING):
+        store.save(checkpoint(1))
+    back.join()
+    assert "is away" in caplog.text
+    assert [entry["progress"]["epoch"] for entry in json.loads(store.index.read_text())] == [0, 1]
+
+
+def test_a_folder_that_stays_away_is_an_error_and_is_not_made_anew(tmp_path):
+    folder = tmp_path / "shared" / "checkpoints"
+    store = CheckpointStore(folder, away_seconds=0.1)
+    store.save(checkpoint(0))
+    folder.parent.rename(tmp_path / "away")
+    with pytest.raises(FileNotFoundError):
+        store.save(checkpoint(1))
+    assert not folder.parent.exists()
+
+
+def test_checkpoints_that_vanish_while_a_run_is_trained_are_not_forgotten(tmp_path):
+    store = CheckpointStore(tmp_path, away_seconds=0.1)
+    store.save(checkpoint(0))
+    store.index.rename(tmp_path / "elsewhere")  # the folder came back, its files did not yet
+    with pytest.raises(FileNotFoundError, match=r"index\.json"):
+        store.save(checkpoint(1))
+    (tmp_path / "elsewhere").rename(store.index)
+    store.save(checkpoint(1))
+    assert len(json.loads(store.index.read_text())) == 2
+
+
 def test_variables_survive_a_checkpoint_with_seeds_and_carried_state(rng):
     def trained():
         keras.utils.set_random_seed(3)
@@ -129,3 +165,51 @@ def test_a_checkpoint_of_another_model_is_refused():
         model.compile(ClippedSGD())
     with pytest.raises(ValueError, match=r"of another model.*Use the recipe and the vocabulary"):
         write_variables(models[0], read_variables(models[1]))
+
+
+def compiled(units=4):
+    model = recurrent_language_model(11, units)
+    model.compile(ClippedSGD(0.1))
+    return model
+
+
+def test_a_checkpoint_of_version_0_1_0_which_names_variables_by_place_is_read(caplog):
+    written = read_variables(compiled())
+    by_place = {"/".join(name.split("/")[:2]): value for name, value in written.items()}
+    model = compiled()
+    with caplog.at_level(logging.WARNING):
+        write_variables(model, by_place)
+    assert "without names of variables" in caplog.text
+    for name, value in read_variables(model).items():
+        np.testing.assert_array_equal(value, written[name])
+
+
+def test_variables_have_the_same_names_however_many_models_were_made_before():
+    assert read_variables(compiled()).keys() == read_variables(compiled()).keys()
+
+
+def other_order(values):
+    """As if another version made the two matrices of an LSTM, which are of one shape, in another order."""
+    first, second = [name for name in values if name.startswith("model/") and name.endswith("kernel")][:2]
+    assert values[first].shape == values[second].shape
+    swapped = dict(zip((first, second), (first[:9] + second[9:], second[:9] + first[9:]), strict=True))
+    return {swapped.get(name, name): value for name, value in values.items()}
+
+
+def without_one(values):
+    return dict(list(values.items())[1:])
+
+
+def with_one_more(values):
+    return {**values, "model/099/output_scale": np.ones(3, "float32")}
+
+
+@pytest.mark.parametrize("change", [other_order, without_one, with_one_more])
+def test_a_checkpoint_with_the_variables_of_another_version_is_refused_and_nothing_changes(change):
+    model = compiled()
+    before = read_variables(model)
+    zeros = {name: np.zeros_like(value) for name, value in before.items()}
+    with pytest.raises(ValueError, match=r"^The checkpoint is of another model: [^\n]*its version of keras-tying"):
+        write_variables(model, change(zeros))
+    for name, value in read_variables(model).items():
+        np.testing.assert_array_equal(value, before[name])

@@ -1,5 +1,7 @@
 import itertools
 import os
+import threading
+import time
 from types import SimpleNamespace
 
 import numpy as np
@@ -75,6 +77,28 @@ def test_a_resumed_run_continues_its_charts(log, tmp_path):
     log([0, 1], val_perplexity=100)
     log([2], val_perplexity=80)
     assert points(tmp_path / "validation", "perplexity") == [(1, 100), (2, 100), (3, 80)]
+
+
+def test_charts_go_on_where_the_clock_is_behind_that_of_the_machine_before(log, tmp_path, monkeypatch):
+    now = time.time()
+    for epoch, hours in enumerate((0, -24, -48)):
+        monkeypatch.setattr(time, "time", lambda hours=hours: now + 3600 * hours)
+        log([epoch], val_perplexity=100 - epoch)
+    assert points(tmp_path / "validation", "perplexity") == [(1, 100), (2, 99), (3, 98)]
+
+
+def test_a_run_folder_that_is_away_is_waited_for_and_not_made_anew(tmp_path, model):
+    run, away = tmp_path / "run", tmp_path / "away"
+    run.mkdir()
+    callback = TensorBoardLog(run / "tensorboard", TASK)
+    callback.set_model(model)
+    callback.on_epoch_end(0, METRICS)
+    run.rename(away)
+    back = threading.Timer(1.5, away.rename, [run])
+    back.start()
+    callback.on_epoch_end(1, METRICS)
+    back.join()
+    assert points(run / "tensorboard" / "validation", "perplexity") == [(1, 100), (2, 100)]
 
 
 def test_an_epoch_that_is_trained_again_is_replaced(log, tmp_path):

@@ -1,0 +1,44 @@
+"""Writes trained models of the zoo as SavedModels, in the folders that models.config names.
+
+python deploy/tensorflow_serving/export_models.py saved_models
+"""
+
+import sys
+from pathlib import Path
+
+import keras_tying as kt
+from keras_tying import export
+from keras_tying.inference import TrainedJointLanguageModel, TrainedLanguageModel, TrainedTranslator, TrainedWordVectors
+
+MODELS = {
+    "lm/1": "embedded_small_tied",
+    "lm/2": "ptb_small_tied",
+    "nmt/1": "embedded_en_de",
+    "nnjm/1": "nnjm_tied",
+    "words/1": "word2vec_tied",
+}
+"""Trained models by folder: a name and a version."""
+
+
+def export_trained(trained, folder: Path) -> None:
+    """Writes a trained model with its text as a SavedModel."""
+    match trained:
+        case TrainedLanguageModel():
+            export.export_language_model(trained.model, trained.vocabulary, folder, trained.tokenization)
+        case TrainedTranslator():
+            export.export_translator(trained.model, trained.subwords, folder)
+        case TrainedJointLanguageModel():
+            vocabularies = trained.source_vocabulary, trained.vocabulary
+            export.export_joint_language_model(trained.model, *vocabularies, folder, trained.tokenization)
+        case TrainedWordVectors():
+            export.export_skip_gram(trained.model, trained.vocabulary, folder)
+
+
+def main(folder: str) -> None:
+    for place, name in MODELS.items():
+        export_trained(kt.load(name), Path(folder, place))
+        print(f"{Path(folder, place)}: {name}", flush=True)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,173 @@
+"""deploy/tensorflow_serving: TensorFlow Serving's protocol buffers parse the settings, and docs/serving.md is true."""
+
+import importlib.util
+import json
+import re
+import sys
+from pathlib import Path
+
+import pytest
+import tensorflow as tf
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, text_format, wrappers_pb2
+
+from keras_tying.export.warm_up import FILE
+
+REPOSITORY = Path(__file__).parents[2]
+SERVING = REPOSITORY / "deploy" / "tensorflow_serving"
+PAGE = REPOSITORY / "docs" / "serving.md"
+
+
+def module(path):
+    """A script that is in no package."""
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    loaded = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = loaded
+    spec.loader.exec_module(loaded)
+    return loaded
+
+
+check = module(REPOSITORY / "deploy" / "check_serving.py")
+export_models = module(SERVING / "export_models.py")
+served = module(Path(__file__).parent / "served.py")
+
+
+def parsed(name, message):
+    """A settings file as TensorFlow Serving reads it."""
+    return text_format.Parse((SERVING / name).read_text(), message)
+
+
+@pytest.fixture(scope="module")
+def models_config():
+    apis = pytest.importorskip("tensorflow_serving.config.model_server_config_pb2", reason="needs the extra serving")
+    return parsed("models.config", apis.ModelServerConfig()).model_config_list.config
+
+
+def test_the_models_are_those_that_are_exported(models_config):
+    exported = {}
+    for place in export_models.MODELS:
+        name, version = place.split("/")
+        exported.setdefault(name, set()).add(int(version))
+    assert {model.name: model.base_path for model in models_config} == {name: f"/models/{name}" for name in exported}
+    for model in models_config:
+        assert model.model_platform == "tensorflow"
+        assert set(model.model_version_policy.specific.versions) in (set(), exported[model.name])
+
+
+def test_two_versions_have_labels(models_config):
+    (model,) = (model for model in models_config if model.name == "lm")
+    assert dict(model.version_labels) == {"stable": 1, "canary": 2}
+    assert sorted(model.model_version_policy.specific.versions) == [1, 2]
+
+
+NUMBER = "google.protobuf.Int64Value"
+MESSAGES = {
+    "BatchingParameters": {
+        "max_batch_size": (1, NUMBER),
+        "batch_timeout_micros": (2, NUMBER),
+        "max_enqueued_batches": (3, NUMBER),
+        "num_batch_threads": (4, NUMBER),
+    },
+    "PrometheusConfig": {"enable": (1, "TYPE_BOOL"), "path": (2, "TYPE_STRING")},
+    "MonitoringConfig": {"prometheus_config": (1, "settings.PrometheusConfig")},
+}
+"""Messages that tensorflow-serving-api does not contain: the fields that are used here, their numbers and types.
+
+From session_bundle_config.proto and monitoring_config.proto of TensorFlow Serving.
+"""
+
+
+@pytest.fixture(scope="module")
+def messages():
+    """A class of each of `MESSAGES`."""
+    file = descriptor_pb2.FileDescriptorProto(name="settings.proto", package="settings", syntax="proto3")
+    file.dependency.append(wrappers_pb2.DESCRIPTOR.name)
+    for name, fields in MESSAGES.items():
+        message = file.message_type.add(name=name)
+        for field, (number, kind) in fields.items():
+            types = {"type": kind} if kind.startswith("TYPE_") else {"type": "TYPE_MESSAGE", "type_name": kind}
+            message.field.add(name=field, number=number, label="LABEL_OPTIONAL", **types)
+    pool = descriptor_pool.Default()
+    pool.Add(file)
+    return {name: message_factory.GetMessageClass(pool.FindMessageTypeByName(f"settings.{name}")) for name in MESSAGES}
+
+
+def test_the_settings_of_batches_are_parsed(messages):
+    settings = parsed("batching.config", messages["BatchingParameters"]())
+    assert settings.max_batch_size.value > 1
+    assert settings.num_batch_threads.value >= 1
+    assert settings.batch_timeout_micros.value >= 0
+
+
+def test_the_metrics_are_where_prometheus_looks(messages):
+    yaml = pytest.importorskip("yaml")
+    exporter = parsed("monitoring.config", messages["MonitoringConfig"]()).prometheus_config
+    (job,) = yaml.safe_load((SERVING / "prometheus.yml").read_text())["scrape_configs"]
+    services = yaml.safe_load((SERVING / "compose.yaml").read_text())["services"]
+    assert exporter.enable
+    assert job["metrics_path"] == exporter.path
+    host, port = job["static_configs"][0]["targets"][0].split(":")
+    assert f"{port}:{port}" in services[host]["ports"]
+
+
+def test_compose_gives_the_server_files_that_exist():
+    yaml = pytest.importorskip("yaml")
+    services = yaml.safe_load((SERVING / "compose.yaml").read_text())["services"]
+    options = dict(option.removeprefix("--").split("=") for option in services["serving"]["command"])
+    for name in ("model_config_file", "batching_parameters_file", "monitoring_config_file"):
+        assert (SERVING / Path(options[name]).relative_to("/config")).is_file()
+    assert options["enable_batching"] == options["allow_version_labels_for_unavailable_models"] == "true"
+    build = services["models"]["build"]
+    assert (SERVING / build["context"] / build["dockerfile"]).resolve() == REPOSITORY / "deploy" / "Dockerfile"
+    for service in services.values():
+        for volume in service.get("volumes", []):
+            source = volume.split(":")[0]
+            assert source == "models" or (SERVING / source).exists()
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("models")
+    export_models.main(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def address(folder):
+    with served.serving(served.Models(folder, {"lm": {"stable": 1, "canary": 2}})) as address:
+        yield address
+
+
+def test_the_answers_on_the_page_are_those_of_the_exports(address, capsys):
+    assert check.main([address, "--wait", "30"]) == 0, capsys.readouterr().out
+    count = len(re.findall(r"^\$ curl", PAGE.read_text(encoding="utf-8"), re.MULTILINE))
+    assert f"{count} of {count} answers" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("answer", "wrong"),
+    [('"an"', '"the"'), ('"tokens": [9, 1]', '"tokens": [9, 2]'), ('"tokens"', '"words"'), ("k must be", "k may be")],
+)
+def test_another_answer_than_that_of_the_page_is_shown(address, tmp_path, capsys, answer, wrong):
+    page = PAGE.read_text(encoding="utf-8")
+    assert answer in page
+    (tmp_path / "page.md").write_text(page.replace(answer, wrong), encoding="utf-8")
+    assert check.main([address, "--page", str(tmp_path / "page.md")]) == 1
+    assert "DIFFERS" in capsys.readouterr().out
+
+
+def test_a_server_that_does_not_answer_is_an_error(capsys):
+    assert check.main(["http://127.0.0.1:9"]) == 1
+    assert "no answer" in capsys.readouterr().out
+
+
+def test_requests_on_the_page_can_be_joined_in_batches():
+    """All inputs have rows, which TensorFlow Serving needs with --enable_batching."""
+    for call in check.calls(PAGE.read_text(encoding="utf-8")):
+        request = json.loads(call.data or "{}")
+        assert all(isinstance(value, list) for value in request.get("inputs", {}).values())
+
+
+def test_the_trained_models_have_warm_up_requests(folder):
+    pytest.importorskip("tensorflow_serving", reason="needs the extra serving")
+    for place in export_models.MODELS:
+        assert len(list(tf.data.TFRecordDataset(str(folder / place / FILE)))) >= 2

@@ -1,0 +1,76 @@
+"""Exports contain a tied matrix once: their bytes show it."""
+
+import importlib.util
+import json
+from pathlib import Path
+
+import keras
+import numpy as np
+import pytest
+
+import keras_tying as kt
+
+V, H = 5000, 64
+MATRIX = V * H * 4
+"""Bytes of a matrix in float32."""
+
+
+def language_model(tied):
+    model = kt.zoo.recurrent_language_model(V, H, num_layers=1, tied=tied)
+    model(np.zeros((1, 7), "int32"))
+    return model
+
+
+def matrices(path: Path) -> float:
+    """Size of a file or folder, in matrices."""
+    files = [path] if path.is_file() else [file for file in path.rglob("*") if file.is_file()]
+    return sum(file.stat().st_size for file in files) / MATRIX
+
+
+@pytest.mark.parametrize(("tied", "expected"), [(True, 1), (False, 2)])
+def test_a_saved_model_that_takes_text(tmp_path, tied, expected):
+    words = kt.data.Vocabulary.from_tokens([f"w{i}" for i in range(V)], V)
+    model = kt.zoo.recurrent_language_model(len(words), H, num_layers=1, tied=tied)
+    kt.export.export_language_model(model, words, tmp_path / "saved_model")
+    assert expected < matrices(tmp_path / "saved_model") < expected + 0.8  # with the texts of the words
+
+
+@pytest.mark.parametrize(("tied", "expected"), [(True, 1), (False, 2)])
+def test_litert(tmp_path, tied, expected):
+    path = tmp_path / "model.tflite"
+    signature = [keras.InputSpec(shape=(1, 7), dtype="int32")]
+    language_model(tied).export(path, format="litert", input_signature=signature, verbose=False)
+    assert expected < matrices(path) < expected + 0.3
+
+
+@pytest.mark.parametrize(("tied", "expected"), [(True, 1), (False, 2)])
+def test_savings_of_keras_export(tmp_path, tied, expected):
+    """Keras writes each variable of any model twice, once in a list of its own."""
+    language_model(tied).export(tmp_path / "saved_model", verbose=False)
+    assert 2 * expected < matrices(tmp_path / "saved_model") < 2 * expected + 0.6
+
+
+ONNX = """
+import json, sys
+import keras, numpy as np
+import keras_tying as kt
+model = kt.zoo.recurrent_language_model(5000, 64, num_layers=1, tied=sys.argv[2] == "True")
+words = np.arange(7, dtype="int32")[None]
+expected = keras.ops.convert_to_numpy(model(words))
+model.export(sys.argv[1], format="onnx", verbose=False, input_signature=[keras.InputSpec(shape=(1, 7), dtype="int32")])
+import onnxruntime
+session = onnxruntime.InferenceSession(sys.argv[1])
+(received,) = session.run(None, {session.get_inputs()[0].name: words})
+print(json.dumps(float(np.abs(received - expected).max())))
+"""
+
+
+@pytest.mark.parametrize(("tied", "expected"), [(True, 1), (False, 2)])
+def test_onnx_from_pytorch(run_python, tmp_path, tied, expected):
+    for package in ("torch", "onnxscript", "onnxruntime"):
+        if importlib.util.find_spec(package) is None:
+            pytest.skip(f"{package} is not installed")
+    path = tmp_path / "model.onnx"
+    difference = json.loads(run_python("-c", ONNX, path, tied, KERAS_BACKEND="torch").stdout.splitlines()[-1])
+    assert difference < 1e-5
+    assert expected < matrices(path) < expected + 0.3

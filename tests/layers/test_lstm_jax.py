@@ -1,0 +1,71 @@
+"""The recurrence of an LSTM on JAX equals the portable one, in values and gradients."""
+
+import importlib.util
+import json
+
+import pytest
+
+PROGRAM = """
+import json
+import jax
+import keras
+import numpy as np
+import keras_tying as kt
+from keras_tying import backend
+from keras_tying.layers import lstm
+
+ARGUMENTS = {
+    "plain": {},
+    "backwards": {"go_backwards": True},
+    "no bias": {"use_bias": False},
+    "other activations": {"activation": "relu", "recurrent_activation": "hard_sigmoid"},
+    "dropout": {"recurrent_dropout": 0.5, "dropout": 0.3},
+    "shared masks": {"recurrent_dropout": 0.5, "shared_dropout_masks": True, "drop_outputs": True},
+    "capped, weight drop": {"cap_input_gate": True, "weight_drop": 0.4},
+}
+rng = np.random.default_rng(0)
+inputs = rng.normal(size=(3, 7, 5)).astype("float32")
+mask = rng.random((3, 7)) < 0.7
+portable = backend.portable(lstm.run_loop), backend.portable(lstm.recurrence)
+assert portable[0] is not lstm.run_loop and portable[1] is not lstm.recurrence
+
+
+def values_and_gradients(arguments, mask):
+    layer = kt.layers.LSTM(4, return_sequences=True, return_state=True, seed=3, **arguments)
+    layer.build(inputs.shape)
+    draw = np.random.default_rng(1)
+    trained = [draw.normal(size=each.shape).astype("float32") for each in layer.trainable_variables]
+    fixed = [each.value for each in layer.non_trainable_variables]
+
+    def loss(trained, inputs):
+        (outputs, hidden, cell), _ = layer.stateless_call(trained, fixed, inputs, mask=mask, training=True)
+        return (outputs * np.arange(4)).sum() + (hidden * cell).sum()
+
+    return jax.tree.leaves(jax.value_and_grad(loss, (0, 1))(trained, inputs))
+
+
+found = {}
+fast = lstm.run_loop, lstm.recurrence
+for name, arguments in ARGUMENTS.items():
+    for masked in (False, True):
+        keras.utils.set_random_seed(0)
+        received = values_and_gradients(arguments, mask if masked else None)
+        lstm.run_loop, lstm.recurrence = portable
+        keras.utils.set_random_seed(0)
+        expected = values_and_gradients(arguments, mask if masked else None)
+        lstm.run_loop, lstm.recurrence = fast
+        pairs = zip(received, expected, strict=True)
+        found[f"{name}, masked" if masked else name] = [
+            float(abs(a - b).max() / max(abs(b).max(), 1)) for a, b in map(lambda pair: map(np.asarray, pair), pairs)
+        ]
+print(json.dumps(found))
+"""
+
+
+def test_the_fast_recurrence_equals_the_portable_one(run_python):
+    if importlib.util.find_spec("jax") is None:
+        pytest.skip("jax is not installed")
+    found = json.loads(run_python("-c", PROGRAM, KERAS_BACKEND="jax").stdout.splitlines()[-1])
+    assert len(found) == 14
+    for name, differences in found.items():
+        assert max(differences) < 1e-6, name

@@ -1,0 +1,178 @@
+"""Copies of language models with other words, tied, untied and without LoRA, and the optimizers that come along."""
+
+import keras
+import numpy as np
+import pytest
+
+import keras_tying as kt
+
+V, H = 40, 6
+OPTIMIZERS = {
+    "Adam": lambda: keras.optimizers.Adam(0.01),
+    "AMSGrad": lambda: keras.optimizers.Adam(0.01, amsgrad=True),
+    "momentum": lambda: keras.optimizers.SGD(0.1, momentum=0.9),
+    "loss scale": lambda: keras.optimizers.LossScaleOptimizer(keras.optimizers.Adam(0.01)),
+    "averages": lambda: kt.optimizers.ClippedAdam(0.01, average_momentum=0.9),
+}
+
+
+@pytest.fixture
+def text():
+    corpus = kt.data.load_corpus("embedded")
+    text = kt.data.windows(corpus.ids("train", corpus.vocabulary(V))[:400], batch_size=8, sequence_length=6)
+    return text.inputs[:32], text.targets[:32]
+
+
+def trained(text, optimizer="Adam", tied=True, lora=None):
+    keras.utils.set_random_seed(0)
+    model = kt.zoo.recurrent_language_model(V, H, tied=tied, initializer_range=0.5)
+    if lora:
+        model.embedding.enable_lora(lora)
+    model.compile(OPTIMIZERS[optimizer]())
+    train(model, text)
+    return model
+
+
+def train(model, text):
+    return model.fit(*text, batch_size=8, epochs=1, shuffle=False, verbose=0).history["loss"][0]
+
+
+def logits(model, text):
+    return keras.ops.convert_to_numpy(model(text[0]))
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+@pytest.mark.parametrize("tied", [True, False])
+def test_a_copy_of_all_rows_trains_on_as_the_model(text, optimizer, tied):
+    model = trained(text, optimizer, tied)
+    copy = model.with_rows(range(V))
+    state = [keras.ops.convert_to_numpy(each) for each in model.optimizer.variables]
+    for before, after in zip(state, copy.optimizer.variables, strict=True):
+        np.testing.assert_array_equal(after, before)
+    assert train(copy, text) == train(model, text)
+    for ours, its in zip(copy.weights, model.weights, strict=True):
+        np.testing.assert_array_equal(ours, its)
+
+
+@pytest.mark.parametrize("optimizer", ["Adam", "averages"])
+@pytest.mark.parametrize("tied", [True, False])
+def test_moments_and_averages_follow_their_words(text, optimizer, tied):
+    model = trained(text, optimizer, tied)
+    embedding, rows = model.embedding, [5, 1, 3, 5]
+    places = {each.path: i for i, each in enumerate(model.trainable_variables)}
+    copy = model.with_rows(rows)
+    for old, new in zip(embedding.trainable_variables, copy.embedding.trainable_variables, strict=True):
+        names = ["_momentums", "_velocities", *(["averages"] if optimizer == "averages" else [])]
+        for name in names:
+            before, after = (np.array(getattr(each.optimizer, name)[places[old.path]]) for each in (model, copy))
+            words = 1 if old.name == "reverse_embeddings" else 0
+            expected = np.take(before, rows, words)
+            np.moveaxis(expected, words, 0)[3] *= name == "averages"  # the second copy of word 5 is a new word
+            if old.name == "bias" and name == "averages":
+                expected[[0, 3]] -= np.log(2)
+            np.testing.assert_allclose(after, expected, rtol=1e-6)
+            assert new.shape == after.shape
+    assert int(copy.optimizer.iterations) == int(model.optimizer.iterations) == 4
+
+
+@pytest.mark.parametrize("tied", [True, False])
+def test_a_larger_model_has_the_mean_of_all_words(text, tied):
+    model = trained(text, tied=tied)
+    larger = model.resized(V + 3)
+    assert larger.vocabulary_size == V + 3
+    np.testing.assert_array_equal(logits(larger, text)[..., :V], logits(model, text))
+    for role, matrix in model.embedding_matrices().items():
+        mean = np.array(matrix).mean(0)
+        np.testing.assert_allclose(np.array(larger.embedding_matrices()[role])[V:], [mean] * 3, rtol=1e-5)
+    assert not np.any(np.array(larger.optimizer._momentums[0])[V:])
+    assert np.isfinite(train(larger, text))
+    smaller = larger.resized(V)
+    assert smaller.vocabulary_size == V
+
+
+def test_a_smaller_model_has_the_first_words(text):
+    model = trained(text)
+    np.testing.assert_array_equal(model.resized(V - 5)(text[0] % 9), model(text[0] % 9)[..., : V - 5])
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+def test_an_untied_copy_computes_the_same_and_has_the_moments_in_both_matrices(text, optimizer):
+    model = trained(text, optimizer)
+    copy = model.untied_copy()
+    assert not copy.tied
+    np.testing.assert_array_equal(logits(copy, text), logits(model, text))
+    assert len(copy.trainable_variables) == len(model.trainable_variables) + 1
+    again = copy.tied_copy("mean")
+    np.testing.assert_array_equal(logits(again, text), logits(model, text))
+    for before, after in zip(model.optimizer.variables, again.optimizer.variables, strict=True):
+        np.testing.assert_allclose(after, before, rtol=1e-6)
+    assert train(copy, text) == pytest.approx(train(model, text), rel=0.05)
+
+
+@pytest.mark.parametrize("matrix", ["input", "output", "mean"])
+def test_a_tied_copy_has_the_matrix_that_was_asked_for(text, matrix):
+    model = trained(text, tied=False)
+    old = {role: np.array(each) for role, each in model.embedding_matrices().items()}
+    copy = model.tied_copy(matrix)
+    expected = {**old, "mean": (old["input"] + old["output"]) / 2}[matrix]
+    np.testing.assert_array_equal(copy.embedding_matrices()["tied"], expected)
+    assert np.isfinite(train(copy, text))
+
+
+@pytest.mark.parametrize("tied", [True, False])
+def test_merged_lora_computes_the_same(text, tied):
+    model = trained(text, tied=tied, lora=2)
+    assert np.any(np.array(model.embedding.lora_embeddings_b))
+    merged = model.without_lora()
+    assert merged.tied == tied
+    assert not merged.embedding.lora_enabled
+    np.testing.assert_allclose(logits(merged, text), logits(model, text), atol=1e-5)
+    assert merged.embedding.embeddings.trainable
+    assert np.isfinite(train(merged, text))
+
+
+def test_lora_follows_its_words(text):
+    model = trained(text, lora=2)
+    np.testing.assert_allclose(model.resized(9)(text[0] % 9), model(text[0] % 9)[..., :9], atol=1e-6)
+
+
+def test_a_model_that_is_not_compiled_gives_one_that_is_not():
+    model = kt.zoo.recurrent_language_model(V, H)
+    assert not model.untied_copy().compiled
+
+
+def test_policies_and_frozen_layers_stay(text):
+    keras.config.set_dtype_policy("mixed_bfloat16")
+    try:
+        model = kt.zoo.recurrent_language_model(V, H)
+    finally:
+        keras.config.set_dtype_policy("float32")
+    model.hidden_layers[0].trainable = False
+    copy = model.untied_copy()
+    assert copy.dtype_policy.name == copy.embedding.dtype_policy.name == "mixed_bfloat16"
+    assert not copy.hidden_layers[0].trainable
+
+
+WRONG = {
+    "tied twice": (lambda: kt.zoo.recurrent_language_model(V, H).tied_copy("input"), "must be untied"),
+    "untied twice": (lambda: kt.zoo.recurrent_language_model(V, H, tied=False).untied_copy(), "must be tied"),
+    "no such matrix": (
+        lambda: kt.zoo.recurrent_language_model(V, H, tied=False).tied_copy("both"),
+        r"one of \['input', 'output', 'mean'\]. Received: matrix='both'",
+    ),
+    "no words": (lambda: kt.zoo.recurrent_language_model(V, H).resized(0), "`vocabulary_size` must be at least 1"),
+    "no LoRA": (lambda: kt.zoo.recurrent_language_model(V, H).without_lora(), "must have LoRA"),
+}
+
+
+@pytest.mark.parametrize(("call", "message"), WRONG.values(), ids=WRONG)
+def test_wrong_calls_are_refused(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+def test_lora_must_be_merged_before_a_model_is_untied():
+    model = kt.zoo.recurrent_language_model(V, H)
+    model.embedding.enable_lora(2)
+    with pytest.raises(ValueError, match=r"Call without_lora\(\) first"):
+        model.untied_copy()

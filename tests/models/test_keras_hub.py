@@ -1,0 +1,53 @@
+"""A backbone of KerasHub trains without logits."""
+
+import keras
+import numpy as np
+import pytest
+
+import keras_tying as kt
+
+VOCABULARY_SIZE, LENGTH = 2000, 16
+
+
+@pytest.fixture(scope="module")
+def backbone():
+    models = pytest.importorskip("keras_hub.models")
+    keras.utils.set_random_seed(0)
+    sizes = {"num_layers": 2, "num_heads": 4, "hidden_dim": 32, "intermediate_dim": 64}
+    return models.GPT2Backbone(VOCABULARY_SIZE, **sizes, max_sequence_length=LENGTH, dropout=0.0)
+
+
+@pytest.fixture(scope="module")
+def text():
+    corpus = kt.data.load_corpus("embedded")
+    text = kt.data.windows(corpus.ids("train", corpus.vocabulary(VOCABULARY_SIZE)), 8, LENGTH)
+    inputs = {"token_ids": text.inputs[:80], "padding_mask": np.ones((80, LENGTH), bool)}
+    inputs["padding_mask"][::2, -4:] = False
+    return inputs, text.targets[:80], inputs["padding_mask"].astype("float32")
+
+
+def with_logits(backbone):
+    """The usual way: a head that gives all logits."""
+    head = backbone.token_embedding
+    return keras.Model(backbone.input, head(backbone.output, reverse=True))
+
+
+def test_it_trains_as_with_logits(backbone, text, tmp_path):
+    inputs, targets, weights = text
+    model = kt.models.BackboneModel(backbone, head=backbone.token_embedding)
+    start = model.get_weights()
+    model.compile(keras.optimizers.Adam(1e-3), kt.losses.SequenceCrossEntropy(reduction="mean"))
+    fit = {"batch_size": 8, "epochs": 2, "shuffle": False, "verbose": 0}
+    received = model.fit(inputs, targets, sample_weight=weights, **fit).history["loss"]
+    loaded_from = tmp_path / "model.keras"
+    model.save(loaded_from)
+    trained = model.predict(inputs, verbose=0)
+    np.testing.assert_array_equal(keras.models.load_model(loaded_from).predict(inputs, verbose=0), trained)
+
+    model.set_weights(start)
+    plain = with_logits(backbone)
+    plain.compile(keras.optimizers.Adam(1e-3), keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+    expected = plain.fit(inputs, targets, sample_weight=weights, **fit).history["loss"]
+    assert received[1] < received[0]
+    assert len(model.trainable_variables) == len(plain.trainable_variables)
+    np.testing.assert_allclose(received, expected, rtol=1e-4)
