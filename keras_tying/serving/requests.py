@@ -97,12 +97,6 @@ def _by_row(instances: Any, signature: Signature) -> dict[str, Any]:
     if not isinstance(instances, list) or not instances:
         raise _wrong("'instances' is a list of at least one row", instances)
     names = list(signature.inputs)
-    if scalars := [name for name, spec in signature.inputs.items() if not spec.batched]:
-        raise RequestError(
-            400,
-            f"The signature {signature.name!r} takes one {' and '.join(scalars)} for all rows: send 'inputs', "
-            "not 'instances'.",
-        )
     rows = []
     for row in instances:
         if not isinstance(row, dict) or _is_base64(row):
@@ -112,7 +106,16 @@ def _by_row(instances: Any, signature: Signature) -> dict[str, Any]:
         if row.keys() != signature.inputs.keys():
             raise _wrong(f"a row of 'instances' has the keys {', '.join(names)}", sorted(row))
         rows.append(row)
-    return {name: [row[name] for row in rows] for name in names}
+    return {name: _column(name, [row[name] for row in rows], spec.batched) for name, spec in signature.inputs.items()}
+
+
+def _column(name: str, values: list, batched: bool) -> Any:
+    """The values of an input of all rows; of an option the one value that all rows have."""
+    if batched:
+        return values
+    if any(type(value) is not type(values[0]) or value != values[0] for value in values):
+        raise _wrong(f"all rows of a request have the same {name!r}; send several requests", values)
+    return values[0]
 
 
 def _rows(signature: Signature, inputs: dict[str, Any]) -> int:

@@ -132,7 +132,8 @@ def _traced(name: str, function: Any, owner: Any) -> Signature:
 
 
 def _spec(tensor: Any) -> Spec:
-    return Spec(tensor.dtype.name, tuple(tensor.shape))
+    """The `Spec` of an input or output. An option, of any rank in a SavedModel, is one value for all rows here."""
+    return Spec(tensor.dtype.name, () if tensor.shape.rank is None else tuple(tensor.shape))
 
 
 def _tensor(value: Any, spec: Spec) -> tf.Tensor:

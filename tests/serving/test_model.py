@@ -72,6 +72,16 @@ def test_next_words_of_a_joint_model_are_its_own(ask, trained):
     assert np.exp(content["outputs"]["log_probabilities"][0]) == pytest.approx(probabilities, rel=1e-4)
 
 
+def test_rows_with_one_option_are_answered_as_inputs_with_it(ask):
+    rows = [{"prefix": prefix, "k": 2} for prefix in ("the list", "a")]
+    by_row, by_output = ask(
+        "lm",
+        {"signature_name": "next_word", "instances": rows},
+        {"signature_name": "next_word", "inputs": {"prefix": ["the list", "a"], "k": 2}},
+    )
+    assert [row["words"] for row in by_row[1]["predictions"]] == by_output[1]["outputs"]["words"]
+
+
 def test_instances_are_answered_by_row_and_inputs_by_output(ask):
     by_row, by_output = ask("lm", {"instances": ["the list", "a"]}, {"inputs": ["the list", "a"]})
     outputs = by_output[1]["outputs"]

@@ -30,7 +30,11 @@ WRONG = {
     "plain rows": ("nnjm", {"instances": ["a"]}, "an object with the keys source, alignment, history"),
     "plain inputs": ("nnjm", {"inputs": ["a"]}, "an object with the keys source, alignment, history"),
     "rows": ("nnjm", {"inputs": {"source": ["a"], "alignment": [], "history": [""]}}, "all lists have one length"),
-    "rows with k": ("lm", {"signature_name": "next_word", "instances": [{"prefix": "a", "k": 1}]}, "send 'inputs'"),
+    "rows with different k": (
+        "lm",
+        {"signature_name": "next_word", "instances": [{"prefix": "a", "k": 1}, {"prefix": "a", "k": 2}]},
+        "all rows of a request have the same 'k'",
+    ),
     "k's type": ("lm", {"signature_name": "next_word", "inputs": {"prefix": ["a"], "k": 1.5}}, "'k' is an integer"),
     "true": ("lm", {"signature_name": "next_word", "inputs": {"prefix": ["a"], "k": True}}, "'k' is an integer"),
     "k's range": ("lm", {"signature_name": "next_word", "inputs": {"prefix": ["a"], "k": -(2**31) - 1}}, "type int32"),
