@@ -13,6 +13,7 @@ import asyncio
 import json
 import os
 import random
+import re
 import signal
 import statistics
 import subprocess
@@ -211,7 +212,8 @@ def resident(server: Any) -> dict[str, int]:
 
 def replicas(server: Any, name: str) -> list[Any]:
     """The processes of the replicas of a deployment."""
-    return [each for each in server.children(recursive=True) if " ".join(each.cmdline()).rstrip().endswith(f":{name}")]
+    process = re.compile(rf"ray::\w+:[\w-]+:{name}\b")  # a busy one also has the name of its method
+    return [each for each in server.children(recursive=True) if process.match(" ".join(each.cmdline()))]
 
 
 @contextmanager

@@ -29,6 +29,8 @@ from ray.serve.exceptions import BackPressureError
 APPLICATION = "keras-tying"
 ATTEMPTS = 3
 """How many replicas are asked, one after another, if they die."""
+MOST_AT_A_REPLICA = 32
+"""Requests that a replica holds at least, waiting or computed. With few, Ray asks full replicas again and again."""
 
 
 @serve.deployment
@@ -93,7 +95,7 @@ def application(models: dict[str, str], limits: dict[str, int], options: argpars
         name: Model.options(
             name=name,
             num_replicas=options.replicas,
-            max_ongoing_requests=2 * options.batch,  # one batch computes, the next one gathers
+            max_ongoing_requests=max(2 * options.batch, MOST_AT_A_REPLICA),  # one batch computes, the next one gathers
             max_queued_requests=options.queue,
             ray_actor_options={"num_cpus": options.cpus},
         ).bind(name, source, limits, options.batch, options.wait_ms / 1000, options.cpus)
