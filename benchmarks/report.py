@@ -3,7 +3,7 @@
 python -m benchmarks.report
 
 Reads `results/*.json`. Writes `benchmarks/README.md` and `results/speed.png`, the part about speed in the README of the
-repository and the tables in docs/distributed.md.
+repository, and the measurements in docs/distributed.md and docs/serving.md.
 """
 
 import json
@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 from matplotlib.figure import Figure
 
-from benchmarks import scale_report
+from benchmarks import scale_report, serving_report
 from benchmarks.run import RESULTS
 from keras_tying.files import write_atomically
 from keras_tying.training.engine import STEPS_PER_EXECUTION
@@ -68,12 +68,14 @@ def main() -> None:
     for path, text in all_pages().items():
         write_atomically(path, text.encode())
     draw(read_measurements(), RESULTS / "speed.png")
+    serving_report.draw(serving_report.read(RESULTS), RESULTS / "serving.png")
 
 
 def all_pages() -> dict[Path, str]:
     """Text of every page and table that is made from the measurements, by its path."""
     found, repository = read_measurements(), RESULTS.parents[1]
     readme, distributed = repository / "README.md", repository / "docs" / "distributed.md"
+    serving = repository / "docs" / "serving.md"
     text = distributed.read_text(encoding="utf-8")
     for name, lines in scale_report.sections(RESULTS).items():
         text = between_marks(text, name, "\n".join(lines), COMMAND)
@@ -81,6 +83,7 @@ def all_pages() -> dict[Path, str]:
         RESULTS.parent / "README.md": "\n".join(page(found)) + "\n",
         readme: between_marks(readme.read_text(encoding="utf-8"), "speed", summary(found), COMMAND),
         distributed: text,
+        serving: between_marks(serving.read_text(encoding="utf-8"), "load", serving_report.section(RESULTS), COMMAND),
     }
 
 

@@ -4,7 +4,7 @@ from functools import partial
 
 import pytest
 
-from benchmarks import report, soak, step_time
+from benchmarks import report, serving_report, soak, step_time
 from keras_tying.zoo.recipes import recipe_folder
 from studies.augmented_loss import draw_distances
 from studies.cards import draw_curve, read_recipes
@@ -42,6 +42,7 @@ PLOTS = {
     ZOO / "vd_lstm_small_curves.png": validation,
     ZOO / "subspace.png": lambda path: draw_distances(read_results(ZOO / "subspace.json"), path),
     BENCHMARKS / "speed.png": lambda path: report.draw(report.read_measurements(), path),
+    BENCHMARKS / "serving.png": lambda path: serving_report.draw(serving_report.read(BENCHMARKS), path),
     BENCHMARKS / "soak.png": lambda path: soak.draw(read_results(BENCHMARKS / "soak.json"), path),
     BENCHMARKS / "communication.png": lambda path: step_time.draw(
         read_results(BENCHMARKS / "communication.json"), path
