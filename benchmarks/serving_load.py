@@ -204,9 +204,9 @@ def resident(server: Any) -> dict[str, int]:
     """Resident memory in MiB of the processes of a server, by name and number."""
     found = {}
     for process in server.children(recursive=True):
-        name = " ".join(process.cmdline()[:1])
-        if name.startswith("ray::"):
-            found[f"{name.removeprefix('ray::')} {process.pid}"] = round(process.memory_info().rss / MEBIBYTE)
+        name = re.match(r"ray::([\w:-]+)", " ".join(process.cmdline()))  # a busy one also has the name of its method
+        if name:
+            found[f"{name[1]} {process.pid}"] = round(process.memory_info().rss / MEBIBYTE)
     return found
 
 
