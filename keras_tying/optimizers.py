@@ -87,6 +87,9 @@ def averaged_weights(model):
     Args:
         model: A `keras.Model`. Its own weights return afterwards, bit for bit.
 
+    Yields:
+        Whether the optimizer keeps averaged weights.
+
     Example:
 
     >>> import numpy as np, keras_tying as kt
@@ -103,7 +106,7 @@ def averaged_weights(model):
     own = [(variable, ops.convert_to_numpy(variable).copy()) for variable, _ in _averages_of(model)]
     use_averaged_weights(model)
     try:
-        yield
+        yield bool(own)
     finally:
         for variable, value in own:
             variable.assign(value)

@@ -80,9 +80,9 @@ def set_rows_of_all(model, rows):
         variable.assign(values)
 
 
-def of_chief(model, number):
-    """The number of the chief, on all workers, so that all workers make the same decision."""
-    return sum_over_workers(model, [number if is_chief(model) else 0.0])[0]
+def of_chief(model, numbers):
+    """The numbers of the chief, on all workers, so that all workers make the same decision. All must call this."""
+    return sum_over_workers(model, numbers if is_chief(model) else [0.0] * len(numbers))
 
 
 def has_own_rows(variable):

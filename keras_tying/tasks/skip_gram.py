@@ -40,6 +40,7 @@ class SkipGramTask(TextTask):
     name = "skip_gram"
     script = "train/word2vec.py"
     splits = ("train",)
+    validation_metrics = ()
 
     ids: np.ndarray | PreparedText
     """Word ids of the training text, on disk."""

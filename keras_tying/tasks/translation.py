@@ -45,6 +45,7 @@ class TranslationTask(Task):
     vocabulary_kinds = MappingProxyType({"subwords.model": Subwords})
     default_loss_arguments = MappingProxyType({"reduction": "mean_with_sample_weight"})
     best_metric = "val_bleu"
+    validation_metrics = ("val_perplexity", "val_bleu")
 
     pairs: dict[str, SentencePairs]
     """Ids of each split."""

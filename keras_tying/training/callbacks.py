@@ -3,7 +3,7 @@
 import math
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NoReturn
@@ -75,18 +75,24 @@ class LogGradientNorm(keras.callbacks.Callback):
 class Validation(keras.callbacks.Callback):
     """Adds the metrics of the validation text to those of the epoch, with averaged weights if the optimizer has them.
 
-    Every worker measures; all of them use the numbers of the chief.
+    The chief measures; the other workers wait for its numbers.
+
+    Args:
+        measure: Measures the model. Returns values by the name of the metric.
+        names: The names.
     """
 
-    def __init__(self, measure: Callable[[], dict[str, float]]):
+    def __init__(self, measure: Callable[[], dict[str, float]], names: Sequence[str]):
         super().__init__()
         self.measure = measure
+        self.names = names
 
     def on_epoch_end(self, epoch, logs=None):
-        with averaged_weights(self.model):
-            measured = self.measure()
-        for name, value in measured.items():
-            logs[name] = of_chief(self.model, value)
+        measured = dict.fromkeys(self.names, 0.0)
+        if is_chief(self.model):
+            with averaged_weights(self.model):
+                measured = self.measure()
+        logs.update(zip(self.names, of_chief(self.model, [measured[name] for name in self.names]), strict=True))
 
 
 class StartAveraging(keras.callbacks.Callback):
@@ -109,37 +115,41 @@ class StartAveraging(keras.callbacks.Callback):
             optimizer.start_averaging()
 
 
-class KeepBest(keras.callbacks.Callback):
-    """Keeps the variables of the epoch with the best validation metric, with averaged weights if there are any.
-
-    It comes after `Validation` and before `SaveCheckpoints`, which adds the epoch to the history.
+class BestEpoch:
+    """The variables of the epoch with the best validation metric, with averaged weights if there are any.
 
     Args:
         store: Where they are kept.
-        progress: With the metrics of the epochs before.
         metric: `"val_perplexity"`, where smaller is better, or `"val_bleu"`.
     """
 
-    def __init__(self, store: CheckpointStore, progress: Progress, metric: str):
-        super().__init__()
+    def __init__(self, store: CheckpointStore, metric: str):
         self.store = store
-        self.progress = progress
         self.metric = metric
         self.sign = 1 if metric == "val_bleu" else -1
 
-    def on_epoch_end(self, epoch, logs=None):
-        value = float(logs[self.metric])
-        if all(self.sign * value > self.sign * earlier[self.metric] for earlier in self.progress.history):
-            with averaged_weights(self.model):
-                values = read_variables(self.model)
-            if is_chief(self.model):
-                self.store.save(Checkpoint(values, {"epoch": epoch, self.metric: value}))
+    def keep(self, model: keras.Model, values: dict[str, np.ndarray], history: list[dict[str, float]]) -> None:
+        """Keeps the last epoch if it is the best so far.
+
+        Args:
+            model: The model. All workers must call this at the same time.
+            values: What `read_variables` gives of it now.
+            history: The metrics of all epochs, those of the last one at the end.
+        """
+        *before, last = [metrics[self.metric] for metrics in history]
+        if not all(self.sign * last > self.sign * earlier for earlier in before):
+            return
+        with averaged_weights(model) as averaged:
+            if averaged:
+                values = read_variables(model)
+        if is_chief(model):
+            self.store.save(Checkpoint(values, {"epoch": len(before), self.metric: last}))
 
     def restore(self, model: keras.Model) -> None:
         """Gives `model` the variables of the best epoch."""
-        write_variables(model, self.best().values)
+        write_variables(model, self.saved().values)
 
-    def best(self) -> Checkpoint:
+    def saved(self) -> Checkpoint:
         """The best epoch so far.
 
         Raises:
@@ -166,15 +176,17 @@ class SaveCheckpoints(keras.callbacks.Callback):
         minutes: Time between checkpoints within an epoch.
         batches: Batches per epoch.
         progress: Position of the run, which this callback advances.
+        best: Keeps the best epoch, if the run ends with that.
     """
 
-    def __init__(self, run: Run, minutes: float, batches: int, progress: Progress):
+    def __init__(self, run: Run, minutes: float, batches: int, progress: Progress, best: BestEpoch | None = None):
         super().__init__()
         self.run = run
         self.store = CheckpointStore(run.checkpoints)
         self.minutes = minutes
         self.batches = batches
         self.progress = progress
+        self.best = best
         self._within_epoch: dict[str, np.ndarray] | None = None
         self._stop_signal: signal.Signals | None = None
         self._saved = time.monotonic()
@@ -237,14 +249,17 @@ class SaveCheckpoints(keras.callbacks.Callback):
         due = is_chief(self.model) and time.monotonic() - self._saved > 60 * self.minutes
         stop, save = sum_over_workers(self.model, [float(self._stop_signal is not None), float(due)])
         if stop:
-            self._stop(self._save())
+            self._stop(self._save(self._read()))
         if save:
-            self._save()
+            self._save(self._read())
 
     def on_epoch_end(self, epoch, logs=None):
         self.progress.history.append({name: float(value) for name, value in (logs or {}).items()})
         self.progress.epoch, self.progress.batch = epoch + 1, 0
-        saved = self._save()
+        values = self._read()
+        if self.best is not None:
+            self.best.keep(self.model, values, self.progress.history)
+        saved = self._save(values)
         (stop,) = sum_over_workers(self.model, [float(self._stop_signal is not None)])
         if stop:
             self._stop(saved)
@@ -253,11 +268,14 @@ class SaveCheckpoints(keras.callbacks.Callback):
         by = "a signal to another worker" if self._stop_signal is None else self._stop_signal.name
         raise TrainingInterrupted(f"Stopped by {by}; saved {saved}.", self.run.folder)
 
-    def _save(self) -> str:
-        self.progress.seconds = self._earlier_seconds + time.monotonic() - self._started
+    def _read(self) -> dict[str, np.ndarray]:
         values = read_variables(self.model)
         if not all(np.isfinite(value).all() for value in values.values()):
             raise TrainingDiverged("A weight became NaN or infinite; the checkpoints from before are kept.")
+        return values
+
+    def _save(self, values: dict[str, np.ndarray]) -> str:
+        self.progress.seconds = self._earlier_seconds + time.monotonic() - self._started
         saved = "by the chief"
         if is_chief(self.model):
             saved = self.store.save(Checkpoint(values, dict(vars(self.progress)))).name

@@ -15,7 +15,7 @@ from keras_tying.files import replacing
 from keras_tying.optimizers import ClippedAdam, ClippedSGD, use_averaged_weights
 from keras_tying.training.batches import BlockBatches, EpochBatches
 from keras_tying.training.callbacks import (
-    KeepBest,
+    BestEpoch,
     LogGradientNorm,
     LogLearningRate,
     ResetState,
@@ -160,7 +160,8 @@ def fit(
     optimisation = task.recipe.optimisation
     batches = compile_model(task, model)
     progress = Progress()
-    checkpoints = SaveCheckpoints(run, checkpoint_minutes, batches.total, progress)
+    best = None if task.best_metric is None else BestEpoch(CheckpointStore(run.best, keep=1), task.best_metric)
+    checkpoints = SaveCheckpoints(run, checkpoint_minutes, batches.total, progress, best)
     restored = checkpoints.restore(model)
     if run.begun and not restored and not from_scratch:
         raise FileNotFoundError(
@@ -174,15 +175,12 @@ def fit(
         )
     if not progress.finished(optimisation.epochs, optimisation.patience):
         progress.train_in(environment())
-    best = None
-    if task.best_metric is not None:
-        best = KeepBest(CheckpointStore(run.best, keep=1), progress, task.best_metric)
-        if progress.history:
-            best.best()
+    if best is not None and progress.history:
+        best.saved()
     callbacks = [*_before_logs(task, model, progress)]
     if is_chief:
         callbacks += [ProgressBar(optimisation.epochs, batches, progress), TensorBoardLog(run.tensorboard, task)]
-    callbacks += [*filter(None, [best]), checkpoints]
+    callbacks.append(checkpoints)
     _fit_epochs(model, batches, optimisation, progress, callbacks, checkpoints)
     if best is None:
         use_averaged_weights(model)
@@ -199,7 +197,8 @@ def steps_per_execution(batches: EpochBatches) -> int:
 def _before_logs(task: Task, model: keras.Model, progress: Progress) -> list[keras.callbacks.Callback]:
     """Callbacks that act on the model or add metrics; those that show and save metrics come after them."""
     optimisation = task.recipe.optimisation
-    callbacks = [StopOnNaN(), Validation(lambda: task.validate(model)), LogLearningRate()]
+    validation = Validation(lambda: task.validate(model), task.validation_metrics)
+    callbacks = [StopOnNaN(), *([validation] if task.validation_metrics else []), LogLearningRate()]
     if hasattr(model, "reset_state"):
         callbacks.append(ResetState(progress))
     if changes_by_epoch(optimisation):

@@ -57,6 +57,8 @@ class Task(ABC):
     """Arguments of the loss where the recipe gives none."""
     best_metric: ClassVar[str | None] = None
     """Validation metric whose best epoch is kept: `"val_perplexity"` or `"val_bleu"`. `None` keeps the last epoch."""
+    validation_metrics: ClassVar[tuple[str, ...]] = ("val_perplexity",)
+    """Names of what `validate` measures."""
     unit: ClassVar[str] = "words"
     """What an epoch is counted in."""
 
