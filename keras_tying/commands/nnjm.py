@@ -1,14 +1,17 @@
 """`keras-tying nnjm`: trains joint language models."""
 
 import argparse
+from pathlib import Path
 
 from keras_tying.commands.options import DEFAULT_MODE, Option, file_option
-from keras_tying.commands.training import FLAG, training_command
+from keras_tying.commands.text import SPLIT_NAMES
+from keras_tying.commands.training import FLAG, check_not_set, training_command
 from keras_tying.data.text import TOKENIZATIONS
 
 DESCRIPTION = """Trains NNLM, NNJM and NNJM-Global on aligned text, resumes runs, or evaluates them.
 
 {command} --train F E [LINKS] --valid F E [LINKS] --test F E [LINKS]     all three
+{command} --prepared DIR                                                 text of any size, see train/prepare.py
 {command} --recipe nnjm --tied --set model.window=11 ...                 one of them, tied
 {command} --resume runs
 {command} --evaluate runs/nnjm
@@ -20,17 +23,26 @@ and aligned by eflomal (pip install keras-tying[align]).
 
 
 def check(arguments: argparse.Namespace) -> None:
-    """Raises ValueError if a new run lacks a text."""
-    if arguments.mode != DEFAULT_MODE:
+    """Raises ValueError if a new run lacks a text, and for changes that a prepared text leaves without effect."""
+    check_not_set(
+        arguments,
+        "prepared",
+        *(f"data.{name}" for name in ("tokenization", "source_vocabulary_size", "target_vocabulary_size", "sentences")),
+    )
+    if arguments.mode != DEFAULT_MODE or arguments.prepared:
         return
-    for split in ("train", "valid", "test"):
-        paths = getattr(arguments, split) or []
+    check_aligned_files({split: getattr(arguments, split) or [] for split in SPLIT_NAMES})
+
+
+def check_aligned_files(files: dict[str, list[Path]]) -> None:
+    """Raises ValueError unless each split has two files, or each has three."""
+    for split, paths in files.items():
         if len(paths) not in (2, 3):
             raise ValueError(
                 f"--{split} needs two or three files: source text, target text and, if there are any, the links "
                 f"between them. Received: {len(paths)}. See --help."
             )
-    if len({len(getattr(arguments, split)) for split in ("train", "valid", "test")}) > 1:
+    if len(set(map(len, files.values()))) > 1:
         raise ValueError("Either all of --train, --valid and --test name links, or none: then the text is aligned.")
 
 
@@ -41,12 +53,14 @@ COMMAND = training_command(
     ("nnlm", "nnjm", "nnjm_global"),
     (
         *(
-            file_option(split, f"{what} text: source, target and links", "+")
-            for split, what in (("train", "training"), ("valid", "validation"), ("test", "test"))
+            file_option(split, f"{what} text: source, target and links", "+", excludes=("prepared",))
+            for split, what in SPLIT_NAMES.items()
         ),
+        file_option("prepared", "aligned text, made by train/prepare.py", metavar="DIR"),
         Option(
             "tokenization",
             "how lines are split into tokens (default: at spaces with links, else into words)",
+            excludes=("prepared",),
             settings={"choices": TOKENIZATIONS},
         ),
         Option("tied", "tie the output to the target input embedding", default=False, settings=FLAG),

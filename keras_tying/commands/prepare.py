@@ -10,6 +10,7 @@ from tqdm import tqdm
 
 from keras_tying import data
 from keras_tying.commands.exit_codes import RESUMABLE
+from keras_tying.commands.nnjm import check_aligned_files
 from keras_tying.commands.options import Command, Commands, Option, file_option, path, whole
 from keras_tying.commands.text import SPLIT_NAMES, check_data_dir
 from keras_tying.data.prepared.index import open_split
@@ -62,6 +63,35 @@ def prepare_pairs(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def prepare_aligned(arguments: argparse.Namespace) -> int:
+    files = {split: paths for split in data.SPLITS if (paths := getattr(arguments, split))}
+    counts = set(map(len, files.values()))
+    tokenization = arguments.tokenization or ("spaces" if counts == {3} else "words")  # links count tokens
+    if counts == {2} and not all((arguments.folder / f"{split}.align").exists() for split in files):
+        print("without links: eflomal aligns the text first", flush=True)
+    with Progress() as progress:
+        lines = {stage: progress.of("tokens" if stage == "counting" else "pairs") for stage in ("counting", *files)}
+        prepared = data.prepare_aligned(
+            arguments.folder,
+            {split: data.Bitext.of(paths, tokenization) for split, paths in files.items()},
+            source_size=arguments.source_vocabulary_size,
+            size=arguments.target_vocabulary_size,
+            processes=arguments.processes,
+            report=lambda stage, count: lines[stage](stage, count),
+        )
+    source, target = prepared.vocabularies
+    print(f"vocabulary  {len(target):,} target words, {len(source):,} source words\nfolder      {arguments.folder}")
+    return 0
+
+
+def check_aligned(arguments: argparse.Namespace) -> None:
+    """Raises ValueError for a split without its two or three files, or if no split is given."""
+    files = {split: paths for split in data.SPLITS if (paths := getattr(arguments, split))}
+    if not files:
+        raise ValueError("Aligned text is read from files. Received: none of --train, --valid and --test.")
+    check_aligned_files(files)
+
+
 def check_files(arguments: argparse.Namespace) -> int:
     splits = sorted(path.parent for path in arguments.folder.glob("*/index.jsonl"))
     if not splits:
@@ -109,6 +139,13 @@ PAIRS = """Tokenizes sentence pairs for translation.
 {command} DIR --corpus multi30k                                  a named corpus
 {command} DIR --source A.en B.en --target A.de B.de              your own UTF-8 text
 """
+ALIGNED = """Tokenizes sentence pairs with word alignment for joint language models.
+
+{command} DIR --train F E LINKS --valid F E LINKS --test F E LINKS
+{command} DIR --train F E --valid F E --test F E                 aligned by eflomal first
+{command} DIR --test F E LINKS                                   one more split
+"""
+PROCESSES = Option("processes", "number of processes", default=os.cpu_count(), settings={"type": whole(1)})
 FOLDER = Option("folder", "folder of the prepared text", positional=True, settings={"type": path, "metavar": "DIR"})
 
 
@@ -122,12 +159,7 @@ def _shared(*files: str) -> tuple[Option, ...]:
             metavar="DIR",
             needs=("corpus",),
         ),
-        Option(
-            "processes",
-            "number of processes",
-            default=os.cpu_count(),
-            settings={"type": whole(1)},
-        ),
+        PROCESSES,
         FOLDER,
     )
 
@@ -150,7 +182,7 @@ def _resumable(work: Callable[[argparse.Namespace], int]) -> Callable[[argparse.
 
 
 COMMAND = Commands(
-    "tokenize a text of any size once: text, pairs, check",
+    "tokenize a text of any size once: text, pairs, aligned, check",
     {
         "text": Command(
             "for language models and word vectors",
@@ -206,6 +238,33 @@ COMMAND = Commands(
             ),
             _resumable(prepare_pairs),
             check=check_corpus,
+        ),
+        "aligned": Command(
+            "for joint language models",
+            ALIGNED + ALL,
+            (
+                *(
+                    file_option(split, f"{what} text: source, target and links", "+")
+                    for split, what in SPLIT_NAMES.items()
+                ),
+                Option(
+                    "tokenization",
+                    "how lines are split into tokens (default: at spaces with links, else into words)",
+                    settings={"choices": data.TOKENIZATIONS},
+                ),
+                *(
+                    Option(
+                        f"{side}-vocabulary-size",
+                        f"maximum number of {side} words, with <unk> and <eos> (default: 10000)",
+                        settings={"type": whole(3)},
+                    )
+                    for side in ("source", "target")
+                ),
+                PROCESSES,
+                FOLDER,
+            ),
+            _resumable(prepare_aligned),
+            check=check_aligned,
         ),
         "check": Command(
             "reads every file and compares its SHA-256", "Checks a prepared text.", (FOLDER,), check_files

@@ -8,6 +8,7 @@ from keras_tying.data.corpora import SPLITS, Corpus, load_corpus, load_files
 from keras_tying.data.joint_samples import JointSamples
 from keras_tying.data.pair_batches import PairBatches
 from keras_tying.data.parallel import ParallelCorpus, load_parallel, parallel_files, zip_files
+from keras_tying.data.prepared.aligned import PreparedAligned, PreparedSamples, prepare_aligned
 from keras_tying.data.prepared.pairs import PreparedPairs, prepare_pairs
 from keras_tying.data.prepared.text import PreparedCorpus, PreparedText, prepare_text
 from keras_tying.data.sentence_pairs import SentencePairs, pad_sentences
@@ -29,8 +30,10 @@ __all__ = [
     "JointSamples",
     "PairBatches",
     "ParallelCorpus",
+    "PreparedAligned",
     "PreparedCorpus",
     "PreparedPairs",
+    "PreparedSamples",
     "PreparedText",
     "SentencePairs",
     "SkipGramBatches",
@@ -47,6 +50,7 @@ __all__ = [
     "load_word_vectors",
     "pad_sentences",
     "parallel_files",
+    "prepare_aligned",
     "prepare_pairs",
     "prepare_text",
     "read_lines",

@@ -1,7 +1,7 @@
 """Sentence pairs with word alignment, read line by line from three files."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice, zip_longest
 from pathlib import Path
@@ -58,6 +58,11 @@ class Bitext:
     def __post_init__(self):
         check_tokenization(self.tokenization)
 
+    @classmethod
+    def of(cls, files: Sequence[Path], tokenization: str = "spaces", sentences: int | None = None) -> "Bitext":
+        """The text of two or three files: source, target and, if there are any, links."""
+        return cls(files[0], files[1], files[2] if len(files) > 2 else None, tokenization, sentences)
+
     def aligned(self, alignment: Path) -> "Bitext":
         """The same text with another alignment file."""
         return replace(self, alignment=alignment)
@@ -80,6 +85,20 @@ class Bitext:
         for lines in self._lines((self.source, self.target)):
             yield lines[0], lines[1]
 
+    def aligned_lines(self) -> Iterator[tuple[str, str, str]]:
+        """Source and target sentences and their links, without tokenization, pair by pair.
+
+        Raises:
+            ValueError: If there is no alignment, or the files have different numbers of lines.
+        """
+        if self.alignment is None:
+            raise ValueError(
+                f"{self.target} has no alignment. Expected a file of `i-j` pairs, one line per sentence; "
+                "`keras_tying.data.align` writes one."
+            )
+        for lines in self._lines((self.source, self.target, self.alignment)):
+            yield lines[0], lines[1], lines[2]
+
     def encode(self, source_vocabulary: Vocabulary, target_vocabulary: Vocabulary) -> JointSamples:
         """Encodes the text as word ids, with one source position per target word.
 
@@ -87,20 +106,32 @@ class Bitext:
             ValueError: If there is no alignment, the files have different numbers of lines, a link is not
                 of the form `i-j` or a position is out of range. The message gives file and line.
         """
-        if self.alignment is None:
-            raise ValueError(
-                f"{self.target} has no alignment. Expected a file of `i-j` pairs, one line per sentence; "
-                "`keras_tying.data.align` writes one."
-            )
-        lines = self._lines((self.source, self.target, self.alignment))
+        lines = self.aligned_lines()
         parts, first = [], 1
         while chunk := list(islice(lines, PAIRS_AT_ONCE)):
-            parts.append(self._encode(chunk, first, source_vocabulary, target_vocabulary))
+            parts.append(self.encode_lines(chunk, first, source_vocabulary, target_vocabulary))
             first += len(chunk)
         return JointSamples.join(parts, source_vocabulary.end_id, target_vocabulary.end_id)
 
-    def _encode(self, chunk: list, first: int, source_vocabulary: Vocabulary, target_vocabulary: Vocabulary):
-        sources, targets, links = zip(*chunk, strict=True)
+    def encode_lines(
+        self,
+        lines: list[tuple[str, str, str]],
+        first: int,
+        source_vocabulary: Vocabulary,
+        target_vocabulary: Vocabulary,
+    ) -> tuple[np.ndarray, ...]:
+        """Encodes some pairs: a part as `JointSamples.join` takes it.
+
+        Args:
+            lines: Source and target sentences and their links.
+            first: Number of the first line in the files, for error messages.
+            source_vocabulary: Words of the source side.
+            target_vocabulary: Words of the target side.
+
+        Raises:
+            ValueError: If a link is not of the form `i-j` or a position is out of range.
+        """
+        sources, targets, links = zip(*lines, strict=True)
         source_ids, source_starts = self._ids(sources, source_vocabulary)
         target_ids, target_starts = self._ids(targets, target_vocabulary)
         positions, sentences = parse_links(links, self.alignment, first)

@@ -72,6 +72,17 @@ class JointSamples:
         return len(self.target_ids)
 
     @property
+    def part_lengths(self) -> list[int]:
+        """Number of samples of each part of the text. It is in memory as one part."""
+        return [len(self)]
+
+    def part(self, index: int) -> "JointSamples":
+        """The samples of a part of the text."""
+        if index:
+            raise IndexError(index)
+        return self
+
+    @property
     def longest_source(self) -> int:
         """Length of the longest source sentence, including its end."""
         return int((self.source_last - self.source_first).max()) + 1

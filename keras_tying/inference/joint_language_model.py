@@ -4,7 +4,7 @@ import keras
 import numpy as np
 
 from keras_tying.checks import check_integer
-from keras_tying.data import END_OF_SENTENCE, JointSamples, Vocabulary, affiliate, tokenize
+from keras_tying.data import END_OF_SENTENCE, JointSamples, PreparedSamples, Vocabulary, affiliate, tokenize
 from keras_tying.data.bitext import parse_links
 from keras_tying.data.text import check_tokenization
 from keras_tying.inference.ranking import most_probable
@@ -134,11 +134,17 @@ def model_inputs(model, samples: JointSamples, chosen: np.ndarray) -> dict[str, 
     return samples.inputs(chosen, model.order - 1, model.window, sentence)
 
 
-def sample_perplexity(model, samples: JointSamples) -> float:
+def sample_perplexity(model, samples: JointSamples | PreparedSamples) -> float:
     """Exact perplexity of a text under a `JointLanguageModel`: `exp` of the mean negative log-likelihood."""
+    total = sum(_log_likelihood(model, samples.part(index)) for index in range(len(samples.part_lengths)))
+    return perplexity_of(-total / len(samples))
+
+
+def _log_likelihood(model, samples: JointSamples) -> float:
+    """Sum of the log-probabilities of all samples."""
     total = 0.0
     for start in range(0, len(samples), SAMPLES_PER_CALL):
         chosen = np.arange(start, min(start + SAMPLES_PER_CALL, len(samples)))
         scores = model.score(model_inputs(model, samples, chosen), samples.target_ids[chosen])
-        total -= float(np.sum(scores, dtype=np.float64))
-    return perplexity_of(total / len(samples))
+        total += float(np.sum(scores, dtype=np.float64))
+    return total

@@ -2,6 +2,8 @@
 
 import shutil
 from argparse import Namespace
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -10,7 +12,17 @@ import keras
 import numpy as np
 import safetensors.numpy
 
-from keras_tying.data import SPLITS, Bitext, JointSamples, Vocabulary, align, read_lines, vectors_for
+from keras_tying.data import (
+    SPLITS,
+    Bitext,
+    JointSamples,
+    PreparedAligned,
+    PreparedSamples,
+    Vocabulary,
+    align,
+    read_lines,
+    vectors_for,
+)
 from keras_tying.data.text import warn_of_tokenization
 from keras_tying.inference import TrainedJointLanguageModel
 from keras_tying.inference.joint_language_model import model_inputs, sample_perplexity
@@ -36,7 +48,7 @@ class JointLanguageModelTask(Task):
     best_metric = "val_perplexity"
     unit = "samples"
 
-    samples: dict[str, JointSamples]
+    samples: Mapping[str, JointSamples | PreparedSamples]
     """The text of each split."""
 
     def __init__(self, settings: RunSettings):
@@ -48,12 +60,16 @@ class JointLanguageModelTask(Task):
 
     @classmethod
     def given_files(cls, arguments: Namespace) -> dict[str, list[list[Path]]] | None:
+        if arguments.prepared:
+            return None
         return {split: [list(getattr(arguments, split))] for split in SPLITS}
 
     @classmethod
     def changes(cls, recipe: Recipe, arguments: Namespace) -> dict[str, Any]:
         changes: dict[str, Any] = {"model.arguments.tied": True} if arguments.tied else {}
-        if arguments.tokenization:
+        if arguments.prepared:
+            changes["data.tokenization"] = PreparedAligned(arguments.prepared).tokenization
+        elif arguments.tokenization:
             changes["data.tokenization"] = arguments.tokenization
         elif "tokenization" not in recipe.data.model_fields_set:  # links count tokens
             changes["data.tokenization"] = "spaces" if len(arguments.train or []) == 3 else "words"
@@ -117,12 +133,18 @@ class JointLanguageModelTask(Task):
 
     def learn_vocabularies(self) -> dict[str, Any]:
         self.check_arguments()
+        if self.settings.prepared:
+            source, target = PreparedAligned(self.settings.prepared).vocabularies
+            return {"source_vocabulary.txt": source, "vocabulary.txt": target}
         train = self._bitexts()["train"]
         warn_of_tokenization(read_lines(train.target), train.tokenization)
         source, target = learn_vocabularies(train, self.recipe.data)
         return {"source_vocabulary.txt": source, "vocabulary.txt": target}
 
     def text_parts(self) -> dict[str, list[Path]]:
+        if self.settings.prepared:
+            prepared = PreparedAligned(self.settings.prepared)
+            return {split: [prepared.index(split)] for split in SPLITS}
         assert self.settings.files is not None
         return {split: [Path(path) for path in groups[0]] for split, groups in self.settings.files.items()}
 
@@ -134,9 +156,12 @@ class JointLanguageModelTask(Task):
         return bitexts(files, self.recipe.data)
 
     def load_text(self) -> None:
-        self.samples = {
-            split: text.encode(self.source_vocabulary, self.vocabulary) for split, text in self._bitexts().items()
-        }
+        vocabularies = self.source_vocabulary, self.vocabulary
+        if self.settings.prepared:
+            prepared = PreparedAligned(self.settings.prepared)
+            self.samples = {split: prepared.samples(split, *vocabularies) for split in SPLITS}
+        else:
+            self.samples = {split: text.encode(*vocabularies) for split, text in self._bitexts().items()}
 
     def build_model(self, **changes: Any) -> keras.Model:
         model = self.build_model_for(min(self.samples["train"].longest_source, SENTENCE_LENGTH), **changes)
@@ -185,7 +210,7 @@ class JointLanguageModelTask(Task):
 
     def sample(self, model: keras.Model) -> tuple[str, str]:
         """The first words of the validation text, each with the model's likeliest word in brackets."""
-        samples = self.samples["valid"]
+        samples = self.samples["valid"].part(0)
         chosen = np.arange(min(SAMPLE_WORDS, len(samples)))
         logits = keras.ops.convert_to_numpy(model(model_inputs(model, samples, chosen)))
         likeliest = self.vocabulary.decode(np.argmax(logits, -1))
@@ -194,8 +219,10 @@ class JointLanguageModelTask(Task):
 
     def word_frequencies(self, model: keras.Model) -> dict[str, dict[str, int]]:
         train = self.samples["train"]
-        source = self.source_vocabulary.frequencies(train.source_ids)
-        target = self.vocabulary.frequencies(train.target_ids)
+        source, target = Counter[str](), Counter[str]()
+        for part in map(train.part, range(len(train.part_lengths))):
+            source.update(self.source_vocabulary.frequencies(part.source_ids))
+            target.update(self.vocabulary.frequencies(part.target_ids))
         return {role: source if role == "source" else target for role in model.embedding_matrices()}
 
     def measure(self, model: keras.Model) -> dict[str, Any]:
@@ -240,7 +267,8 @@ def _links_of(runs: list[Run], task: JointLanguageModelTask, splits: list[str]) 
 class JointBatches(BlockBatches):
     """Samples in batches, in another order each epoch. Their inputs are cut when they are asked for.
 
-    Samples that do not fill a batch are left out; which ones depends on the order.
+    The parts of a text on disk are shuffled, and so are the samples of each part. The samples of a part that do not
+    fill a batch are left out; which ones depends on the order.
 
     Args:
         model: The `JointLanguageModel` that takes them.
@@ -252,13 +280,14 @@ class JointBatches(BlockBatches):
         ValueError: If the text does not fill a batch.
     """
 
-    def __init__(self, model, samples: JointSamples, batch_size: int, seed: int):
+    def __init__(self, model, samples: JointSamples | PreparedSamples, batch_size: int, seed: int):
         super().__init__()
         self.model = model
         self.samples = samples
         self.batch_size = self.words_per_batch = batch_size
         self.seed = seed
-        self.total = len(samples) // batch_size
+        self.batches_of_part = np.array(samples.part_lengths) // batch_size
+        self.total = int(self.batches_of_part.sum())
         if not self.total:
             raise ValueError(
                 f"The training text needs at least {batch_size} target words for one batch. Received: {len(samples)}"
@@ -267,15 +296,39 @@ class JointBatches(BlockBatches):
 
     def block(self, index: int, count: int, rows: slice = slice(None)) -> tuple[dict[str, np.ndarray], np.ndarray]:
         """Inputs `[N, B, ...]` and targets `[N, B]` of up to `count` batches."""
-        size, first = self.batch_size, self.first_batch + index
-        chosen = self._order[first * size : (first + min(count, len(self) - index)) * size].reshape(-1, size)[:, rows]
-        flat = chosen.ravel()
-        arrays = model_inputs(self.model, self.samples, flat), self.samples.target_ids[flat]
-        return keras.tree.map_structure(lambda array: array.reshape(*chosen.shape, *array.shape[1:]), arrays)
+        first = self.first_batch + index
+        blocks = list(self._blocks(first, min(first + count, self.total), rows))
+        return blocks[0] if len(blocks) == 1 else keras.tree.map_structure(lambda *each: np.concatenate(each), *blocks)
+
+    def _blocks(self, first: int, last: int, rows: slice) -> Iterator[tuple[dict[str, np.ndarray], np.ndarray]]:
+        """The batches from `first` to `last`, part by part."""
+        while first < last:
+            place = int(np.searchsorted(self._starts, first, side="right")) - 1
+            start, end = self._starts[place : place + 2].tolist()
+            samples, order = self._part(int(self._parts[place]))
+            inside = slice((first - start) * self.batch_size, (min(last, end) - start) * self.batch_size)
+            chosen = order[inside].reshape(-1, self.batch_size)[:, rows]
+            flat = chosen.ravel()
+            arrays = model_inputs(self.model, samples, flat), samples.target_ids[flat]
+            yield keras.tree.map_structure(
+                lambda array, shape=chosen.shape: array.reshape(*shape, *array.shape[1:]), arrays
+            )
+            first = min(last, end)
 
     def begin(self, epoch: int, first_batch: int = 0) -> None:
         super().begin(epoch, first_batch)
-        self._order = np.random.default_rng([self.seed, epoch]).permutation(len(self.samples))
+        parts = len(self.batches_of_part)
+        self._parts = np.random.default_rng([self.seed, epoch, parts]).permutation(parts)
+        self._starts = np.cumsum([0, *self.batches_of_part[self._parts]])
+        self._opened: tuple[int, int, JointSamples, np.ndarray] | None = None
+
+    def _part(self, index: int) -> tuple[JointSamples, np.ndarray]:
+        """The samples of a part and their order. The last part that was asked for stays in memory."""
+        if self._opened is None or self._opened[:2] != (self.epoch, index):
+            samples = self.samples.part(index)
+            seed = [self.seed, self.epoch] if len(self._parts) == 1 else [self.seed, self.epoch, index]
+            self._opened = self.epoch, index, samples, np.random.default_rng(seed).permutation(len(samples))
+        return self._opened[2:]
 
 
 def bitexts(files: dict[str, list[str]], data: AlignedData) -> dict[str, Bitext]:
@@ -284,13 +337,7 @@ def bitexts(files: dict[str, list[str]], data: AlignedData) -> dict[str, Bitext]
     Only the training text is cut to `data.sentences`.
     """
     return {
-        split: Bitext(
-            Path(paths[0]),
-            Path(paths[1]),
-            Path(paths[2]) if len(paths) > 2 else None,
-            data.tokenization,
-            data.sentences if split == "train" else None,
-        )
+        split: Bitext.of(list(map(Path, paths)), data.tokenization, data.sentences if split == "train" else None)
         for split, paths in files.items()
     }
 

@@ -179,7 +179,7 @@ class SaveCheckpoints(keras.callbacks.Callback):
         best: Keeps the best epoch, if the run ends with that.
     """
 
-    def __init__(self, run: Run, minutes: float, batches: int, progress: Progress, best: BestEpoch | None = None):
+    def __init__(self, run: Run, *, minutes: float, batches: int, progress: Progress, best: BestEpoch | None = None):
         super().__init__()
         self.run = run
         self.store = CheckpointStore(run.checkpoints)

@@ -161,7 +161,7 @@ def fit(
     batches = compile_model(task, model)
     progress = Progress()
     best = None if task.best_metric is None else BestEpoch(CheckpointStore(run.best, keep=1), task.best_metric)
-    checkpoints = SaveCheckpoints(run, checkpoint_minutes, batches.total, progress, best)
+    checkpoints = SaveCheckpoints(run, minutes=checkpoint_minutes, batches=batches.total, progress=progress, best=best)
     restored = checkpoints.restore(model)
     if run.begun and not restored and not from_scratch:
         raise FileNotFoundError(

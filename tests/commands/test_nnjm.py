@@ -53,6 +53,26 @@ def test_all_three_models_leave_everything_in_their_folders(tmp_path, bitext, ru
     assert "already holds a run" in again.stderr
 
 
+def test_prepared_text_trains_as_the_files_do(tmp_path, bitext, run_here):
+    prepared = tmp_path / "prepared"
+    made = run_here("train/prepare.py", "aligned", prepared, *bitext)
+    assert made.returncode == 0, made.stderr
+    assert run_here("train/prepare.py", "check", prepared).stdout == "test, train, valid: every file is intact.\n"
+    options = ["--recipe", "nnjm", "--epochs", "1", "--set", "optimisation.batch_size=16", "--run"]
+    results = []
+    for name, text in (("files", bitext), ("disk", ["--prepared", prepared])):
+        trained = run_here("train/nnjm.py", *text, *options, tmp_path / name)
+        assert trained.returncode == 0, trained.stderr
+        results.append(json.loads((tmp_path / name / "results.json").read_text())["test_perplexity"])
+    assert results[0] == results[1]
+    evaluated = run_here("train/nnjm.py", "--evaluate", tmp_path / "disk")
+    assert f"{results[1]:.2f}" in evaluated.stdout
+    refused = run_here("train/nnjm.py", "--prepared", prepared, "--set", "data.sentences=5", "--run", tmp_path / "no")
+    assert refused.returncode == 2
+    assert "data.sentences=5 has no effect beside --prepared" in refused.stderr
+    assert not (tmp_path / "no").exists()
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -1,19 +1,23 @@
 import gzip
 import json
 from itertools import chain
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import keras_tying as kt
 from keras_tying.data import (
+    Bitext,
     Corpus,
     PairBatches,
+    PreparedAligned,
     PreparedCorpus,
     PreparedPairs,
     SentencePairs,
     Subwords,
     Vocabulary,
+    prepare_aligned,
     prepare_pairs,
     prepare_text,
     sentences_of,
@@ -97,6 +101,109 @@ def test_every_pair_of_many_shards_is_in_one_batch_of_an_epoch(pairs, subwords, 
     assert batches.order(1)[len(batches) - 1].tolist() == orders[1][-1]  # without reading the batches before it
     shards = {int(np.searchsorted(prepared.starts, chosen[0], side="right")) for chosen in orders[0][:50]}
     assert 3 < len(shards) <= 16
+
+
+@pytest.fixture
+def bitexts(pairs, tmp_path):
+    """Aligned files of some pairs, with links along the diagonal."""
+
+    def written(split, pairs):
+        columns = zip(*((s, t, _diagonal(s, t)) for s, t in pairs), strict=True)
+        paths = [tmp_path / f"{split}.{side}" for side in ("en", "de", "align")]
+        for path, column in zip(paths, columns, strict=True):
+            path.write_text("".join(f"{line}\n" for line in column))
+        return Bitext(*paths)
+
+    text = list(pairs.pairs("train"))
+    return {"train": written("train", text[:1500]), "valid": written("valid", text[1500:1600])}
+
+
+def _diagonal(source, target):
+    return " ".join(f"{i}-{i}" for i in range(min(len(source.split()), len(target.split()))))
+
+
+def test_prepared_aligned_text_equals_the_text(bitexts, tmp_path):
+    prepared = prepare_aligned(tmp_path / "prepared", bitexts, source_size=200, size=300, characters=SHARD)
+    assert [len(vocabulary) for vocabulary in prepared.vocabularies] == [200, 300]
+    for split, text in bitexts.items():
+        expected = text.encode(*prepared.vocabularies)
+        received = prepared.samples(split, *prepared.vocabularies)
+        assert len(received) == len(expected)
+        assert received.longest_source == expected.longest_source
+        parts = list(map(received.part, range(len(received.part_lengths))))
+        assert [len(part) for part in parts] == received.part_lengths
+        assert len(parts) > 1 or split == "valid"
+        first = 0
+        for part in parts:
+            chosen, whole = np.arange(len(part)), np.arange(first, first + len(part))
+            np.testing.assert_array_equal(part.target_ids, expected.target_ids[whole])
+            for inputs in ({"history": 3, "window": 5}, {"history": 1, "sentence": 12}):
+                ours, theirs = part.inputs(chosen, **inputs), expected.inputs(whole, **inputs)
+                for name in theirs:
+                    np.testing.assert_array_equal(ours[name], theirs[name])
+            first += len(part)
+
+
+def test_aligned_text_is_prepared_again_without_change(bitexts, tmp_path):
+    folder = tmp_path / "prepared"
+    prepare_aligned(folder, {"train": bitexts["train"]}, size=300, characters=SHARD)
+    before = files(folder)
+    (folder / "train" / "00001.array_record").unlink()
+    prepared = prepare_aligned(folder, bitexts, characters=SHARD)
+    assert before.items() <= files(folder).items()
+    assert len(prepared.samples("valid", *prepared.vocabularies)) > 100
+
+
+def test_aligned_text_with_other_links_is_refused(bitexts, tmp_path):
+    prepare_aligned(tmp_path / "prepared", bitexts, characters=SHARD)
+    links = bitexts["train"].alignment
+    links.write_text("0-0 0-0\n" + links.read_text().partition("\n")[2])
+    with pytest.raises(ValueError, match=r"00000.array_record was made from another text"):
+        prepare_aligned(tmp_path / "prepared", bitexts, characters=SHARD)
+
+
+def test_a_wrong_link_far_into_aligned_text_is_named_by_its_line(bitexts, tmp_path):
+    links = bitexts["train"].alignment
+    lines = links.read_text().splitlines()
+    lines[1200] = "0-99"
+    links.write_text("\n".join(lines) + "\n")
+    with pytest.raises(ValueError, match=r"train.align, line 1201: expected target positions below .* Received: 0-99"):
+        prepare_aligned(tmp_path / "prepared", bitexts, characters=SHARD)
+
+
+def test_aligned_text_needs_its_own_words(bitexts, tmp_path):
+    with pytest.raises(ValueError, match=r"those of its training split. Received: valid only"):
+        prepare_aligned(tmp_path / "prepared", {"valid": bitexts["valid"]})
+    prepared = prepare_aligned(tmp_path / "prepared", bitexts, source_size=200, size=300)
+    _, target = prepared.vocabularies
+    with pytest.raises(ValueError, match=r"another source vocabulary, of 200 words. Received: one of 300"):
+        prepared.samples("train", target, target)
+    with pytest.raises(ValueError, match=r"prepared with size = 300. Received: 250"):
+        prepare_aligned(tmp_path / "prepared", bitexts, size=250)
+    with pytest.raises(ValueError, match=r"prepared text. Received: aligned"):
+        PreparedCorpus(tmp_path / "prepared")
+    with pytest.raises(ValueError, match=r"prepared aligned. Received: text"):
+        PreparedAligned(prepare_text(tmp_path / "text", Corpus("some", {"train": ["a"]})).folder)
+
+
+def test_text_without_links_is_aligned_once(bitexts, tmp_path, monkeypatch):
+    asked = []
+
+    def align(texts, folder):
+        asked.append([text.source.name for text in texts])
+        aligned = [text.aligned(Path(folder, f"{i}.align")) for i, text in enumerate(texts)]
+        for text in aligned:
+            text.alignment.write_bytes(text.source.with_suffix(".align").read_bytes())
+        return aligned
+
+    monkeypatch.setattr("keras_tying.data.prepared.aligned.align", align)
+    without = {split: Bitext(text.source, text.target) for split, text in bitexts.items()}
+    prepared = prepare_aligned(tmp_path / "prepared", without)
+    prepare_aligned(tmp_path / "prepared", without)
+    assert asked == [["train.en", "valid.en"]]
+    expected = prepare_aligned(tmp_path / "expected", bitexts)
+    links = [each.samples("train", *each.vocabularies).part(0).affiliations for each in (prepared, expected)]
+    np.testing.assert_array_equal(*links)
 
 
 def test_a_split_of_several_files_some_gzipped(corpus, tmp_path):

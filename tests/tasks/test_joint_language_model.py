@@ -1,5 +1,6 @@
 import os
 import signal
+from collections import Counter
 
 import keras
 import numpy as np
@@ -73,6 +74,50 @@ def test_blocks_hold_the_same_batches(rng, samples_of_text):
             np.testing.assert_array_equal(inputs[name], expected[name])
 
 
+class Parts:
+    """A text in several parts, as a prepared text is read."""
+
+    def __init__(self, parts):
+        self.parts = parts
+        self.part_lengths = [len(part) for part in parts]
+
+    def __len__(self):
+        return sum(self.part_lengths)
+
+    def part(self, index):
+        return self.parts[index]
+
+
+def test_every_epoch_sees_the_samples_of_all_parts(rng):
+    parts = Parts([text(rng, sentences) for sentences in (60, 1, 40, 20)])
+    batches = JointBatches(make(), parts, 8, seed=1)
+    assert len(batches) == sum(length // 8 for length in parts.part_lengths)
+    whole = Counter(np.concatenate([part.target_ids for part in parts.parts]).tolist())
+    orders = []
+    for epoch in range(3):
+        batches.begin(epoch)
+        seen = np.concatenate([batches.block(i, 5)[1].ravel() for i in range(0, len(batches), 5)])
+        assert len(seen) == 8 * len(batches)
+        assert Counter(seen.tolist()) <= whole
+        orders.append(seen.tolist())
+    assert orders[0] != orders[1] != orders[2]
+    batches.begin(2, first_batch=7)
+    rest = np.concatenate([batches[i][1] for i in range(len(batches))])
+    assert rest.tolist() == orders[2][7 * 8 :]
+
+
+def test_the_perplexity_of_parts_is_that_of_the_whole(rng):
+    columns = []
+    for sentences in (30, 50):
+        samples = text(rng, sentences)
+        starts = np.append(np.unique(samples.target_first), len(samples))
+        columns.append((samples.source_ids, starts, samples.target_ids, starts, samples.affiliations))
+    ends = VOCABULARY.end_id, VOCABULARY.end_id
+    whole, parts = JointSamples.join(columns, *ends), Parts([JointSamples.join([part], *ends) for part in columns])
+    model = make()
+    np.testing.assert_allclose(sample_perplexity(model, parts), sample_perplexity(model, whole), rtol=1e-6)
+
+
 def test_every_epoch_sees_each_sample_once_in_an_order_of_its_own(rng):
     samples = text(rng)
     batches = JointBatches(make(), samples, 8, seed=1)
@@ -81,7 +126,7 @@ def test_every_epoch_sees_each_sample_once_in_an_order_of_its_own(rng):
         batches.begin(epoch)
         targets = np.concatenate([batches[i][1] for i in range(len(batches))])
         assert len(targets) == len(samples) // 8 * 8
-        orders.append(batches._order)
+        orders.append(batches._part(0)[1])
     assert set(orders[0]) == set(orders[1]) == set(range(len(samples)))
     assert (orders[0] != orders[1]).any()
 

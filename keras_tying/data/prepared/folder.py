@@ -13,18 +13,22 @@ DESCRIPTION = "prepared.toml"
 class Preparation(Table):
     """Options of a prepared text: the table in `prepared.toml`."""
 
-    kind: Literal["text", "pairs"]
+    kind: Literal["text", "pairs", "aligned"]
     corpus: str
     """Name of the corpus in reported results."""
     sha256: str
-    """SHA-256 of the vocabulary or of the subwords."""
+    """SHA-256 of the vocabulary, of aligned text that of the target side, or of the subwords."""
+    source_sha256: str | None = None
+    """SHA-256 of the vocabulary of the source side of aligned text."""
     tokenization: str | None = None
     languages: list[str] | None = None
     """Source and target language of pairs; `None` if they are not known."""
     maximum_length: int | None = None
     """Pairs with more subwords on either side are left out."""
     size: int | None = None
-    """Maximum number of words or subwords; `None` if not given."""
+    """Maximum number of words, of aligned text target words, or subwords; `None` if not given."""
+    source_size: int | None = None
+    """Maximum number of source words of aligned text; `None` if not given."""
     minimum_count: int | None = None
     """Words with fewer occurrences are left out; `None` if not given."""
 
@@ -40,7 +44,7 @@ def describe(folder: Path, preparation: Preparation) -> None:
     if path.exists():
         stored, requested = load_table(Preparation, path).model_dump(), preparation.model_dump()
         for name, value in requested.items():
-            given = value is not None or name not in ("size", "minimum_count")
+            given = value is not None or name not in ("size", "source_size", "minimum_count")
             if given and stored[name] != value:
                 raise ValueError(
                     f"{folder} holds text prepared with {name} = {stored[name]!r}. Received: {value!r}. "
