@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ from keras_tying.data.embedded import python_reference
 from keras_tying.data.imdb import imdb_reviews
 from keras_tying.data.text import check_tokenization, read_lines, tokens
 from keras_tying.data.vocabulary import Vocabulary
+from keras_tying.files import write_atomically
 
 SPLITS = ("train", "valid", "test")
 
@@ -24,6 +26,8 @@ PTB_SHA256 = {
 
 TEXT8_ADDRESS = "http://mattmahoney.net/dc/"
 TEXT8_SHA256 = "a6640522afe85d1963ad56c05b0ede0a0c000dddc9671758a6cc09b7a38e5232"
+TEXT8_TEST_BYTES = 1_000_000
+"""Length of the test text of `text8-split`."""
 
 WIKITEXT2_ADDRESS = "https://wikitext.smerity.com/"
 WIKITEXT2_SHA256 = "92675f1d63015c1c8b51f1656a52d5bdbc33aafa60cc47a218a66e7ee817488c"
@@ -42,7 +46,10 @@ TOKENIZATION = {
     "imdb": "plain",
     "ptb": "spaces",
     "text8": "spaces",
+    "text8-split": "spaces",
     "wikitext-2": "spaces",
+    "wikitext-2-first-half": "spaces",
+    "wikitext-2-second-half": "spaces",
 }
 """The tokenization of each corpus, and of a text of one's own."""
 
@@ -55,6 +62,7 @@ class Corpus:
         name: Name of the corpus in reported results.
         splits: For each split, by name: a file, several files, or lines in memory.
         tokenization: Name of the tokenization, see `tokenize`. Defaults to `"words"`, for raw text.
+        vocabulary_split: Name of the split whose words are the vocabulary. Defaults to `"train"`.
 
     Example:
 
@@ -67,6 +75,7 @@ class Corpus:
     name: str
     splits: Mapping[str, Path | Sequence[Path] | Sequence[str]]
     tokenization: str = "words"
+    vocabulary_split: str = "train"
 
     def lines(self, split: str) -> Iterator[str]:
         """Lines of a split. Each call reads the split from its start."""
@@ -81,8 +90,8 @@ class Corpus:
         return tokens(self.lines(split), self.tokenization)
 
     def vocabulary(self, size: int | None = None, minimum_count: int = 1) -> Vocabulary:
-        """The vocabulary of the training split; see `Vocabulary.from_tokens`."""
-        return Vocabulary.from_tokens(self.tokens("train"), size, minimum_count)
+        """The vocabulary of `vocabulary_split`; see `Vocabulary.from_tokens`."""
+        return Vocabulary.from_tokens(self.tokens(self.vocabulary_split), size, minimum_count)
 
     def ids(self, split: str, vocabulary: Vocabulary) -> np.ndarray:
         """Word ids of a split, `int32 [N]`."""
@@ -98,9 +107,13 @@ def load_corpus(name: str, data_dir: str | Path | None = None) -> Corpus:
             - `"embedded"`: the Python language reference, which is part of Python.
             - `"ptb"`: the Penn Treebank as processed by Mikolov.
             - `"wikitext-2"`: Wikipedia articles of 33,278 word types as prepared by Merity et al.
+            - `"wikitext-2-first-half"`, `"wikitext-2-second-half"`: one half of its training text. The first half ends
+              with the line that holds the middle token. The vocabulary is that of the whole training text.
             - `"bbc"`: news articles, split by `bbc_news`.
             - `"imdb"`: movie reviews, split by `imdb_reviews`.
             - `"text8"`: the start of an English Wikipedia as cleaned by Mahoney. It has only the split `train`.
+            - `"text8-split"`: the same text, split as by Mikolov et al. (2014): the last million characters are test
+              text, all before them are training text. They have no validation text: `valid` is the test text too.
         data_dir: Folder of the corpus files. Default: the files are downloaded and their SHA-256 is checked.
 
     Raises:
@@ -149,6 +162,17 @@ def _text8(data_dir: Path | None) -> Corpus:
     return Corpus("text8", {"train": unpack(archive, "text8", "text8")}, TOKENIZATION["text8"])
 
 
+def _text8_split(data_dir: Path | None) -> Corpus:
+    whole = _text8(data_dir).splits["train"]
+    assert isinstance(whole, Path)
+    train, test = whole.with_name("train.txt"), whole.with_name("test.txt")
+    if not (train.is_file() and test.is_file()):
+        content = whole.read_bytes()
+        write_atomically(train, content[:-TEXT8_TEST_BYTES])
+        write_atomically(test, content[-TEXT8_TEST_BYTES:])
+    return Corpus("text8-split", {"train": train, "valid": test, "test": test}, TOKENIZATION["text8-split"])
+
+
 def _wikitext2(data_dir: Path | None) -> Corpus:
     archive = find_file("wikitext-2-v1.zip", WIKITEXT2_SHA256, WIKITEXT2_ADDRESS, "wikitext-2", data_dir)
 
@@ -156,6 +180,22 @@ def _wikitext2(data_dir: Path | None) -> Corpus:
         return unpack(archive, f"wikitext-2/wiki.{split}.tokens", "wikitext-2")
 
     return Corpus("wikitext-2", {split: find(split) for split in SPLITS}, TOKENIZATION["wikitext-2"])
+
+
+def _wikitext2_half(half: str, data_dir: Path | None) -> Corpus:
+    whole = _wikitext2(data_dir)
+    splits = dict(whole.splits)
+    text = splits["train"]
+    assert isinstance(text, Path)
+    halves = {name: text.with_name(f"wiki.train.{name}-half.tokens") for name in ("first", "second")}
+    if not all(path.is_file() for path in halves.values()):
+        lines = text.read_bytes().splitlines(keepends=True)
+        ends = np.cumsum([len(line.split()) + 1 for line in lines])  # with `<eos>`
+        middle = int(np.searchsorted(ends, ends[-1] / 2)) + 1
+        for path, part in zip(halves.values(), (lines[:middle], lines[middle:]), strict=True):
+            write_atomically(path, b"".join(part))
+    name = f"wikitext-2-{half}-half"
+    return Corpus(name, {**splits, "train": halves[half], "whole": text}, TOKENIZATION[name], "whole")
 
 
 def _bbc(data_dir: Path | None) -> Corpus:
@@ -172,7 +212,10 @@ CORPORA: dict[str, Callable[[Path | None], Corpus]] = {
     "embedded": _embedded,
     "ptb": _ptb,
     "wikitext-2": _wikitext2,
+    "wikitext-2-first-half": partial(_wikitext2_half, "first"),
+    "wikitext-2-second-half": partial(_wikitext2_half, "second"),
     "bbc": _bbc,
     "imdb": _imdb,
     "text8": _text8,
+    "text8-split": _text8_split,
 }

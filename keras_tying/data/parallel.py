@@ -9,7 +9,7 @@ from pathlib import Path
 from keras_tying.data.bitext import Bitext
 from keras_tying.data.corpora import SPLITS
 from keras_tying.data.downloads import find_file
-from keras_tying.data.wmt import given_files, published_files
+from keras_tying.data.wmt import europarl_files, given_files, published_files
 from keras_tying.extras import require
 
 MULTI30K_ADDRESS = "https://raw.githubusercontent.com/multi30k/dataset/master/data/task1/raw/"
@@ -63,6 +63,8 @@ def load_parallel(
         name: One of the following names.
 
             - `"embedded"`: phrases from CLDR in any two of its languages.
+            - `"europarl"`: the start of Europarl v7, in splits as large as those of Zhang and Qi, between English and
+              French or German.
             - `"multi30k"`: image descriptions in English, German and French (task 1). The test set is
               `test_2016_flickr`.
             - `"wmt14"`, `"wmt15"`: news. The validation set is newstest2013, the test set is newstest2014. `"wmt15"`
@@ -151,8 +153,13 @@ def _wmt(year: str, source: str, target: str, data_dir: Path | None) -> Parallel
     return parallel_files(files, name=year)
 
 
+def _europarl(source: str, target: str, data_dir: Path | None) -> ParallelCorpus:
+    return parallel_files(europarl_files(source, target, data_dir), name="europarl")
+
+
 PARALLEL_CORPORA: dict[str, Callable[[str, str, Path | None], ParallelCorpus]] = {
     "embedded": _embedded,
+    "europarl": _europarl,
     "multi30k": _multi30k,
     "wmt14": partial(_wmt, "wmt14"),
     "wmt15": partial(_wmt, "wmt15"),

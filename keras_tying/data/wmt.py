@@ -6,9 +6,10 @@ Addresses, hashes and paths are those of TensorFlow Datasets.
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
-from keras_tying.data.downloads import download, unpack
+from keras_tying.data.downloads import download, find_file, unpack
 from keras_tying.data.text import read_lines
 from keras_tying.files import write_atomically
 
@@ -116,6 +117,51 @@ def published_files(year: str, source: str, target: str) -> Files:
         "train": [(c.side(other, source), c.side(other, target)) for c in corpora if other in c.others],
         **{split: [(_test(test, other, source), _test(test, other, target))] for split, test in tests.items()},
     }
+
+
+EUROPARL_PAIRS = {"train": 100_000, "valid": 1_000, "test": 1_000}
+EUROPARL_LONGEST = 100
+"""Maximum number of words of a sentence."""
+
+
+def europarl_files(source: str, target: str, data_dir: Path | None = None) -> Files:
+    """Splits of Europarl v7 as large as those of Zhang and Qi.
+
+    The paper does not say which pairs they are. Here they are the first ones whose two sentences have 1 to 100 words:
+    100,000 to train, then 1,000 to validate, then 1,000 to test.
+
+    Args:
+        source: Source language.
+        target: Target language. One of the two must be English, the other French or German.
+        data_dir: Folder with the archive of WMT13. Default: it is downloaded.
+
+    Raises:
+        ValueError: If there is no text in the two languages, the text is too short, or the archive is not the
+            published one.
+        FileNotFoundError: If the folder does not exist.
+        ConnectionError: If the archive cannot be downloaded.
+    """
+    others = [language for language in (source, target) if language != "en"]
+    if len(others) != 1 or others[0] not in EUROPARL.others:
+        raise ValueError(
+            f"Europarl is read in English (en) and one of {EUROPARL.others}. Received: {source!r} and {target!r}"
+        )
+    address, _, name = EUROPARL.address.rpartition("/")
+    archive = find_file(name, EUROPARL.sha256, f"{address}/", "wmt", data_dir)
+    sides = [unpack(archive, EUROPARL.pattern.format(other=others[0], side=side), "wmt") for side in (source, target)]
+    folder = sides[0].parent / f"europarl-{others[0]}-en"
+    files = {split: (folder / f"{split}.{source}", folder / f"{split}.{target}") for split in EUROPARL_PAIRS}
+    if not all(path.is_file() for pair in files.values() for path in pair):
+        folder.mkdir(exist_ok=True)
+        pairs = zip(read_lines(sides[0]), read_lines(sides[1]), strict=True)
+        short = (pair for pair in pairs if all(1 <= len(text.split()) <= EUROPARL_LONGEST for text in pair))
+        for split, count in EUROPARL_PAIRS.items():
+            chosen = list(islice(short, count))
+            if len(chosen) < count:
+                raise ValueError(f"{archive} needs {count:,} pairs for {split}. Received: {len(chosen):,}")
+            for path, texts in zip(files[split], zip(*chosen, strict=True), strict=True):
+                write_atomically(path, "".join(f"{text}\n" for text in texts).encode())
+    return {split: [pair] for split, pair in files.items()}
 
 
 def given_files(year: str, source: str, target: str, folder: Path) -> Files:

@@ -1,6 +1,7 @@
 """Recipes: one TOML schema for every task.
 
-A recipe holds all settings of a training run: `[model]`, `[data]`, `[loss]` and `[optimisation]`. It also holds the
+A recipe is a file, or a row of a file with a table `[rows]`: the recipe `NAME_ROW` has what the file NAME.toml says, and
+what `[rows.ROW]` says goes over it. A recipe holds all settings of a training run: `[model]`, `[data]`, `[loss]` and `[optimisation]`. It also holds the
 published metrics (`[published]`) and the metrics of a run of the recipe (`[measured]`). The recipes are in `zoo/` of
 the repository and inside the installed package.
 """
@@ -303,8 +304,10 @@ def list_recipes(task: str | None = None, folder: Path | None = None) -> list[st
     >>> "ptb_small_tied" in list_recipes("language_model")
     True
     """
-    paths = sorted((folder or recipe_folder()).glob("*.toml"))
-    return [path.stem for path in paths if task is None or load_recipe(path).task == task]
+    tables = {}
+    for path in (folder or recipe_folder()).glob("*.toml"):
+        tables |= _rows_of(read_toml(path), path.stem)
+    return sorted(name for name, table in tables.items() if task in (None, table.get("task", "language_model")))
 
 
 def load_recipe(name_or_path: str | Path, default_task: TaskName = "language_model") -> Recipe:
@@ -325,9 +328,37 @@ def load_recipe(name_or_path: str | Path, default_task: TaskName = "language_mod
     path = Path(name_or_path)
     if path.suffix != ".toml":
         path = recipe_folder() / f"{name_or_path}.toml"
-    if not path.is_file():
+    file = _file_of(path)
+    if file is None:
         raise ValueError(f"There is no recipe {str(name_or_path)!r}. Known: {list_recipes()}, or a .toml file.")
-    return _recipe_of(read_toml(path), str(path), default_task)
+    rows = _rows_of(read_toml(file), file.stem)
+    if path.stem not in rows:
+        raise ValueError(f"{path} holds several recipes. Expected the name of one of them: {', '.join(rows)}.")
+    return _recipe_of(rows[path.stem], str(path), default_task)
+
+
+def _file_of(path: Path) -> Path | None:
+    """The file of the recipe with a path: the path itself, or the file beside it that has it as a row."""
+    if path.is_file():
+        return path
+    beside = (file for file in path.parent.glob("*.toml") if path.stem.startswith(f"{file.stem}_"))
+    return next((file for file in beside if path.stem in _rows_of(read_toml(file), file.stem)), None)
+
+
+def _rows_of(table: dict[str, Any], name: str) -> dict[str, dict[str, Any]]:
+    """The recipes of a file by name: the file itself, or its rows."""
+    rows = table.pop("rows", None)
+    if not isinstance(rows, dict):
+        return {name: table if rows is None else {**table, "rows": rows}}
+    return {f"{name}_{row}": _merged(table, changes) for row, changes in rows.items()}
+
+
+def _merged(table: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
+    """A table with changes, which go over it table by table."""
+    return table | {
+        key: _merged(table[key], value) if isinstance(value, dict) and isinstance(table.get(key), dict) else value
+        for key, value in changes.items()
+    }
 
 
 def parse_recipe(text: str, origin: str, default_task: TaskName = "language_model") -> Recipe:
@@ -378,10 +409,12 @@ def record_measured(name: str, trained: Recipe, results: dict[str, Any]) -> None
         ValueError: If the settings of the run differ from the current recipe in the zoo.
     """
     check_recordable(name, trained)
-    path = recipe_folder() / f"{name}.toml"
+    path = _file_of(recipe_folder() / f"{name}.toml")
+    assert path is not None  # it is recordable
     measured = Measured(**{key: value for key, value in results.items() if key in Measured.model_fields})
     document = tomlkit.parse(path.read_text(encoding="utf-8"))
-    document["measured"] = measured.model_dump(exclude_none=True)
+    table: Any = document if path.stem == name else document["rows"][name.removeprefix(f"{path.stem}_")]  # type: ignore[index]
+    table["measured"] = measured.model_dump(exclude_none=True)
     write_results(name, results)
     write_atomically(path, tomlkit.dumps(document).encode())
 

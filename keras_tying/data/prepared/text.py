@@ -185,7 +185,10 @@ def prepare_text(
         else:
             warn_of_tokenization(corpus.lines("train"), corpus.tokenization)
             counts = count_tokens(
-                corpus.lines("train"), corpus.tokenization, processes, lambda tokens: report("counting", tokens)
+                corpus.lines(corpus.vocabulary_split),
+                corpus.tokenization,
+                processes,
+                lambda tokens: report("counting", tokens),
             )
             vocabulary = Vocabulary.from_counts(counts, size, minimum_count or 1)
     describe(
