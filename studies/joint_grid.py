@@ -9,7 +9,7 @@ import keras
 import numpy as np
 from pydantic import Field
 
-from keras_tying.data import JointSamples, Vocabulary
+from keras_tying.data import Bitext, JointSamples, Vocabulary, load_parallel, vectors_for
 from keras_tying.files import replacing
 from keras_tying.tables import Table, load_table
 from keras_tying.tasks import JointLanguageModelTask
@@ -37,6 +37,8 @@ class Cell(Table):
     """Arguments of the zoo's function, except the sizes of the text; `learning_rate` replaces the grid's."""
     word_vectors: str | None = None
     """Cell whose trained word vectors, of the same seed, are its initial ones."""
+    vectors: dict[Literal["source", "target"], str] = Field(default_factory=dict)
+    """Word2vec files in the data folder, by side. The word vectors of these sides start from them and are fixed."""
 
     @property
     def model_arguments(self) -> dict[str, Any]:
@@ -66,7 +68,10 @@ class Grid(Table):
     """Names of groups, or `"sweeps"`, in the order of training."""
     data: AlignedData
     optimisation: SampleOptimisation = SampleOptimisation()
-    files: dict[str, list[str]]
+    corpus: str | None = None
+    """Name of a parallel corpus, from `languages[0]` to `languages[1]`, instead of `files`; it is aligned."""
+    languages: tuple[str, str] = ("fr", "en")
+    files: dict[str, list[str]] = Field(default_factory=dict)
     """Source, target and links of each split, relative to the data folder; splits without links are aligned."""
 
 
@@ -202,7 +207,7 @@ def train_grid(
     for cell_name, cell, seed in todo:
         print(f"{name}: {cell_name}, seed {seed}", flush=True)
         task = make_task(grid, cell, seed, samples, words)
-        model = _build(task, study, cell, runs)
+        model = _build(task, study, cell, runs, data_dir)
         measured = _train(task, model, model_file(runs, cell_name, seed))
         entry = cells.setdefault(cell_name, {"model": cell.model, "arguments": cell.arguments, "runs": {}})
         entry["runs"][str(seed)] = measured
@@ -211,7 +216,12 @@ def train_grid(
 
 def _files(grid: Grid, data_dir: Path, alignment: Path) -> dict[str, list[str]]:
     """The grid's files in the data folder; missing links are made once and kept in `alignment`."""
-    files = {split: [str(data_dir / file) for file in each] for split, each in grid.files.items()}
+    if grid.corpus:
+        splits = load_parallel(grid.corpus, *grid.languages, data_dir).splits
+        pairs = {split: part for split, (part,) in splits.items() if isinstance(part, Bitext)}
+        files = {split: [str(part.source), str(part.target)] for split, part in pairs.items()}
+    else:
+        files = {split: [str(data_dir / file) for file in each] for split, each in grid.files.items()}
     if all(len(each) == 3 for each in files.values()):
         return files
     kept = {split: alignment / f"{i}.align" for i, split in enumerate(files)}
@@ -236,7 +246,7 @@ def make_task(
     return task
 
 
-def _build(task: JointLanguageModelTask, study: JointStudy, cell: Cell, runs: Path) -> keras.Model:
+def _build(task: JointLanguageModelTask, study: JointStudy, cell: Cell, runs: Path, data_dir: Path) -> keras.Model:
     keras.utils.set_random_seed(task.settings.seed)
     keras.backend.clear_session()
     model = task.build_model_for(study.sentence_length)
@@ -245,6 +255,13 @@ def _build(task: JointLanguageModelTask, study: JointStudy, cell: Cell, runs: Pa
         if not start.exists():
             raise FileNotFoundError(f"There is no {start}, whose word vectors are needed. Train that cell here first.")
         model.bootstrap(**keras.saving.load_model(start).word_vectors)
+    for side, file in cell.vectors.items():
+        vocabulary, layer = {
+            "source": (task.source_vocabulary, model.source_embedding),
+            "target": (task.vocabulary, model.embedding),
+        }[side]
+        model.bootstrap(**{side: vectors_for(vocabulary, data_dir / file)})
+        layer.trainable = False
     return model
 
 

@@ -1,0 +1,219 @@
+"""The published cells, what was measured of each, and the table and the page of both.
+
+The cells are in zoo/studies/cells.toml. Measured values are read from zoo/results and never typed.
+"""
+
+import csv
+import io
+import statistics
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field
+
+from keras_tying.tables import load_table
+from studies.pages import NOT_MEASURED, Section, page, section, table
+from studies.results import read_results
+
+COLUMNS = ("paper", "table", "row", "column", "published", "recipe", "measured", "low", "high", "seeds", "reached")
+UNITS = {"M": 1e6, "K": 1e3}
+ABOUT = "~"
+DECIMALS = 4
+"""Decimals of measured values, of which the last ones say nothing."""
+
+
+class PublishedTable(Section):
+    """Rows of a published table that were measured on one text."""
+
+    title: str = ""
+    paper: str
+    table: str
+    """Number of the table or figure, as in the `source` of recipes."""
+    text: str
+    """The text that the models are trained and measured on."""
+    recipe: str = "{recipe}"
+    """Name of the recipe, or the command that measures the rows."""
+    results: str = "{recipe}"
+    """Name of a file in the zoo's results, without its ending."""
+    path: list[str] = ["{column}"]
+    """Keys of the value in that file: `*` is each of the values there, `NAME=VALUE` only those that have it."""
+    better: Literal["lower", "higher", "equal"] = "lower"
+    """Which measured values reach the published one."""
+    runs: str | None = None
+    """The results of several seeds, as a pattern; they are used once `schedule` is chosen."""
+    schedule: str | None = None
+    """The schedule of training that was chosen for the rows, part of the names of `runs`."""
+    rows: dict[str, dict[str, str]]
+    """Published values as printed, by row and column. The key `recipe` names the recipe of a row."""
+
+    def cells(self, folder: Path) -> Iterator["Cell"]:
+        """The cells, with what the results of a zoo's folder have of them."""
+        for row, columns in self.rows.items():
+            names = {"row": row, "recipe": columns.get("recipe", ""), "schedule": self.schedule}
+            results = list(filter(None, map(read_results, self._files(folder / "results", names))))
+            for column, published in columns.items():
+                if column != "recipe":
+                    keys = [key.format(**names, column=column) for key in self.path]
+                    values = [value for each in results for value in found(each, keys)]
+                    recipe = self.recipe.format(**names)
+                    better = "equal" if column == "parameters" or published.startswith(ABOUT) else self.better
+                    yield Cell(self.paper, self.table, row, self.text, column, published, recipe, better, values)
+
+    def _files(self, folder: Path, names: dict[str, Any]) -> list[Path]:
+        if self.runs and self.schedule:
+            return sorted(folder.glob(self.runs.format(**names)))
+        return [folder / f"{self.results.format(**names)}.json"]
+
+
+class Cells(Section):
+    """`studies/cells.toml` of the zoo."""
+
+    tables: list[PublishedTable] = Field(min_length=1)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A published number and what was measured of it.
+
+    Attributes:
+        paper: Authors of the paper.
+        table: Table or figure of the paper.
+        row: Row of the table.
+        text: The text that is trained and measured on.
+        metric: What is measured.
+        published: The number as printed.
+        recipe: Name of the recipe, or a command.
+        better: Which values reach the published one: `"lower"`, `"higher"` or `"equal"`.
+        values: The measured values, one per seed.
+    """
+
+    paper: str
+    table: str
+    row: str
+    text: str
+    metric: str
+    published: str
+    recipe: str
+    better: str
+    values: list[float]
+
+    @property
+    def measured(self) -> float | None:
+        """The mean of the seeds."""
+        return statistics.fmean(self.values) if self.values else None
+
+    @property
+    def reached(self) -> bool | None:
+        """Whether the mean, rounded as the published number is, reaches it; `None` if it is not measured."""
+        if self.measured is None:
+            return None
+        printed = self.published.removeprefix(ABOUT)
+        unit = UNITS.get(printed[-1], 1.0)
+        digits = printed.rstrip("".join(UNITS))
+        published, decimals = float(digits), len(digits.partition(".")[2])
+        mean = float(f"{self.measured / unit:.{decimals}f}")
+        return {"lower": mean <= published, "higher": mean >= published, "equal": mean == published}[self.better]
+
+    def line(self) -> list[str]:
+        """The cell as a line of the table."""
+        several = len(self.values) > 1
+        return [
+            *(self.paper, self.table, self.row, f"{self.text}, {self.metric.replace('_', ' ')}", self.published),
+            *(self.recipe, plain(self.measured)),
+            *(plain(limit(self.values)) if several else "" for limit in (min, max)),
+            str(len(self.values) or ""),
+            {True: "yes", False: "no", None: ""}[self.reached],
+        ]
+
+
+def found(results: Any, keys: list[str]) -> list[float]:
+    """The values at a path of results.
+
+    >>> runs = {"runs": [{"tau": 1.0, "distance": 0.3}, {"tau": 10.0, "distance": 0.1}]}
+    >>> found(runs, ["runs", "*", "tau=10.0", "distance"]), found(runs, ["runs", "*", "distance"]), found(runs, ["rows"])
+    ([0.1], [0.3, 0.1], [])
+    """
+    places = [results]
+    for key in keys:
+        name, equals, value = key.partition("=")
+        if key == "*":
+            places = [each for place in places for each in (place.values() if isinstance(place, dict) else place)]
+        elif equals:
+            places = [place for place in places if str(place.get(name)) == value]
+        else:
+            places = [place[key] for place in places if key in place]
+    return [place for place in places if place is not None]
+
+
+def plain(value: float | None) -> str:
+    """A number without trailing zeros; empty if there is none.
+
+    >>> plain(2651600), plain(0.30004), plain(109.5875), plain(None)
+    ('2651600', '0.3', '109.5875', '')
+    """
+    return "" if value is None else f"{value:.{DECIMALS}f}".rstrip("0").rstrip(".")
+
+
+def read_cells(folder: Path) -> list[Cell]:
+    """All cells, with what the results of a zoo's folder have of them, in the order of the papers."""
+    tables = load_table(Cells, folder / "studies" / "cells.toml").tables
+    return [cell for each in tables for cell in each.cells(folder)]
+
+
+def published_values(folder: Path, results: str) -> dict[str, Any]:
+    """The published values of a file of results, by its own keys.
+
+    Args:
+        folder: The zoo's folder.
+        results: Name of the file, without its ending.
+    """
+    values: dict[str, Any] = {}
+    for each in load_table(Cells, folder / "studies" / "cells.toml").tables:
+        for row, columns in each.rows.items() if each.results == results else ():
+            for column, published in columns.items():
+                *keys, last = (key.format(row=row, column=column) for key in each.path if key != "spearman")
+                place = values
+                for key in keys:
+                    place = place.setdefault(key, {})
+                place[last] = float(published)
+    return values
+
+
+def counts_text(cells: list[Cell]) -> str:
+    """How many cells are measured and reached, in a sentence."""
+    measured, reached = (sum(map(bool, each)) for each in zip(*((c.values, c.reached) for c in cells), strict=True))
+    return f"{measured} of {len(cells)} cells measured, {reached} reached."
+
+
+def cell_table(folder: Path) -> str:
+    """All cells as CSV."""
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows([COLUMNS, *(cell.line() for cell in read_cells(folder))])
+    return text.getvalue()
+
+
+def cell_page(folder: Path, lines: str) -> str:
+    """The page of the cells.
+
+    Args:
+        folder: The zoo's folder.
+        lines: The text of `cell_table`.
+    """
+    content, cells = load_table(Cells, folder / "studies" / "cells.toml"), read_cells(folder)
+    parts = [counts_text(cells)]
+    rows = list(csv.DictReader(io.StringIO(lines)))
+    for title, group in groupby(rows, key=lambda row: f"{row['paper']}, {row['table']}"):
+        shown = [[row["row"], row["column"], row["published"], *_shown(row), f"`{row['recipe']}`"] for row in group]
+        titles = ["row", "column", "published", "measured", "seeds", "reached", "recipe"]
+        parts += section(Section(title=title), table(titles, "|---|---|--:|--:|--:|---|---|", shown))
+    return page(content, parts)
+
+
+def _shown(row: dict[str, str]) -> list[str]:
+    """What was measured of a cell, with the range of several seeds, for a page."""
+    span = f" ({row['low']} to {row['high']})" if row["low"] else ""
+    return [row["measured"] + span or NOT_MEASURED, row["seeds"], row["reached"]]
+
