@@ -13,7 +13,7 @@ REPOSITORY = Path(__file__).parents[1]
 PATTERNS = (
     *("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "LICENSE"),
     *(f"docs/**/*.{ending}" for ending in ("md", "ipynb", "css", "png", "svg")),
-    *(f"{folder}/**/*.{ending}" for folder in ("zoo", "benchmarks") for ending in ("md", "json", "png", "toml")),
+    *(f"{folder}/**/*.{ending}" for folder in ("zoo", "benchmarks") for ending in ("md", "json", "png", "toml", "csv")),
 )
 
 

@@ -6,6 +6,7 @@ from keras_tying.files import write_atomically
 from keras_tying.zoo.recipes import recipe_folder
 from studies import cards, translation
 from studies.augmented_loss import augmentation_page
+from studies.cells import cell_page, cell_table
 from studies.embeddings import embeddings_page
 from studies.joint_language_models import joint_page
 from studies.recipe_keys import with_recipe_keys
@@ -19,6 +20,7 @@ def all_pages(folder: Path) -> dict[Path, str]:
     """
     readme, translations = folder.parent / "README.md", folder / "translation.md"
     training = folder.parent / "docs" / "training.md"
+    lines = cell_table(folder)
     return {
         **cards.card_pages(folder),
         readme: cards.with_results(translation.with_bleu(readme.read_text(encoding="utf-8"), folder), folder),
@@ -27,6 +29,8 @@ def all_pages(folder: Path) -> dict[Path, str]:
         folder / "nnjm.md": joint_page(folder),
         folder / "augmentation.md": augmentation_page(folder),
         folder / "trained_models.md": trained_page(folder),
+        folder / "results.csv": lines,
+        folder / "results.md": cell_page(folder, lines),
         training: with_recipe_keys(training.read_text(encoding="utf-8")),
     }
 

@@ -1,10 +1,12 @@
 """Cards of the language models' recipes, and the tables of all recipes."""
 
+import statistics
 from itertools import permutations
 from pathlib import Path
 from typing import Any
 
 from keras_tying.zoo.recipes import Recipe, list_recipes, load_recipe
+from studies.cells import counts_text, read_cells
 from studies.pages import DASH, NOT_MEASURED, Section, between_marks, code, number, origin, page, plot, section, table
 from studies.plots import COLOURS, data_of, fingerprint_of, panel, write_png
 from studies.results import read_results, superseded
@@ -13,14 +15,16 @@ METRICS = ("train_perplexity", "validation_perplexity", "test_perplexity")
 ZOO_PAGE = Section(
     title="The zoo",
     text="""
-Each result has a recipe (TOML) and a card (Markdown). This table shows test perplexities; the cards also show training
-and validation perplexities. `python train/lm.py --recipe NAME --record` trains a recipe and writes the measured metrics
-into it; earlier results are kept in `results/superseded/`. `make zoo` makes this page and the cards from the recipes.
+Each result has a recipe (TOML) and a card (Markdown). This table shows test perplexities and the number of seeds of
+each; with several seeds, their mean and range. The cards also show training and validation perplexities.
+`python train/lm.py --recipe NAME --record` trains a recipe and writes the measured metrics into it; earlier results are
+kept in `results/superseded/`. `make zoo` makes this page and the cards from recipes and results.
 """,
 )
 TRAINED_TEXT = "The [trained model](trained_models.md#{name}) is part of the package."
 STUDIES_TEXT = (
-    "Models that are trained already, with samples: [trained models](trained_models.md). "
+    "Every published number beside the measured one, and whether it is reached: [results](results.md), as "
+    "[CSV](results.csv). Models that are trained already, with samples: [trained models](trained_models.md). "
     "Recipes of translators are in [translation.md](translation.md). Studies: [what embeddings learn](embeddings.md), "
     "[joint language models](nnjm.md), [the augmented loss](augmentation.md)."
 )
@@ -28,16 +32,19 @@ STUDIES_TEXT = (
 
 def card_pages(folder: Path) -> dict[Path, str]:
     """The card of each recipe of a folder, and the `README.md` that lists them, by their paths."""
-    recipes = read_recipes(folder)
-    cards = {folder / f"{name}.md": card(name, recipes, folder) for name in recipes}
-    parts = [recipe_table(recipes), reversals_text(recipes), STUDIES_TEXT]
+    recipes, cells = read_recipes(folder), read_cells(folder)
+    figures = perplexities_of_seeds(recipes, folder)
+    cards = {folder / f"{name}.md": card(name, recipes, figures, folder) for name in recipes}
+    counts = f"Of the tables of three papers: {counts_text(cells)}"
+    parts = [recipe_table(recipes, figures), reversals_text(recipes, figures), counts, STUDIES_TEXT]
     return cards | {folder / "README.md": page(ZOO_PAGE, parts)}
 
 
 def with_results(readme: str, folder: Path) -> str:
     """The repository's README with the table of the recipes that have published and measured perplexities."""
     shown = {name: recipe for name, recipe in read_recipes(folder).items() if recipe.published and recipe.measured}
-    parts = [recipe_table(shown, f"{folder.name}/"), reversals_text(shown)]
+    figures = perplexities_of_seeds(shown, folder)
+    parts = [recipe_table(shown, figures, f"{folder.name}/"), reversals_text(shown, figures)]
     return between_marks(readme, "results", "\n\n".join(filter(None, parts)))
 
 
@@ -46,7 +53,14 @@ def read_recipes(folder: Path) -> dict[str, Recipe]:
     return {name: load_recipe(folder / f"{name}.toml") for name in list_recipes("language_model", folder)}
 
 
-def card(name: str, recipes: dict[str, Recipe], folder: Path) -> str:
+def perplexities_of_seeds(recipes: dict[str, Recipe], folder: Path) -> dict[str, list[float]]:
+    """The test perplexity of each seed, by recipe: those of its published cell, else that of the recipe."""
+    seeds = {cell.recipe: cell.values for cell in read_cells(folder) if cell.metric == "test_perplexity"}
+    own = {name: recipe.measured and recipe.measured.test_perplexity for name, recipe in recipes.items()}
+    return {name: seeds.get(name) or ([] if value is None else [value]) for name, value in own.items()}
+
+
+def card(name: str, recipes: dict[str, Recipe], figures: dict[str, list[float]], folder: Path) -> str:
     """The Markdown card of one of the recipes of a folder."""
     recipe = recipes[name]
     published, measured = recipe.published, recipe.measured
@@ -60,8 +74,8 @@ def card(name: str, recipes: dict[str, Recipe], folder: Path) -> str:
         parts.append(f"Published in: {published.source}.")
     parts += [
         f"On test text, the order of [{better}]({better}.md) and [{worse}]({worse}.md) is the reverse of the published "
-        "one. Each was trained with one seed."
-        for better, worse in reversals(recipes)
+        f"one. {seeds_text([figures[better], figures[worse]])}"
+        for better, worse in reversals(recipes, figures)
         if name in (better, worse)
     ]
     if measured:
@@ -118,43 +132,58 @@ def superseded_text(path: Path) -> str:
     )
 
 
-def reversals(recipes: dict[str, Recipe]) -> list[tuple[str, str]]:
-    """Pairs of recipes of one published table, the first better on test text as published, the second as measured."""
-    both = {
-        name: (recipe.published.source, recipe.published.test_perplexity, recipe.measured.test_perplexity)
+def reversals(recipes: dict[str, Recipe], figures: dict[str, list[float]]) -> list[tuple[str, str]]:
+    """Pairs of recipes of one published table and text, the first better as published, the second as measured.
+
+    The ranges of their seeds do not overlap.
+    """
+    published = {
+        name: ((recipe.published.source, recipe.data.corpus), recipe.published.test_perplexity)  # type: ignore[attr-defined]
         for name, recipe in recipes.items()
-        if recipe.published and recipe.measured
+        if recipe.published and recipe.published.test_perplexity is not None and figures[name]
     }
     return [
         (better, worse)
-        for (better, low), (worse, high) in permutations(both.items(), 2)
-        if low[0] == high[0] and low[1] < high[1] and low[2] > high[2]  # type: ignore[operator]  # both are measured
+        for (better, low), (worse, high) in permutations(published.items(), 2)
+        if low[0] == high[0] and low[1] < high[1] and min(figures[better]) > max(figures[worse])
     ]
 
 
-def reversals_text(recipes: dict[str, Recipe]) -> str:
+def reversals_text(recipes: dict[str, Recipe], figures: dict[str, list[float]]) -> str:
     """The pairs of `reversals` in one paragraph; empty if there is none."""
     pairs = [
-        f"{recipes[better].title} ({perplexities(recipes[better], 'test_perplexity')[1]}) and "
-        f"{recipes[worse].title} ({perplexities(recipes[worse], 'test_perplexity')[1]})"
-        for better, worse in reversals(recipes)
+        " and ".join(f"{recipes[name].title} ({statistics.fmean(figures[name]):.1f})" for name in pair)
+        for pair in reversals(recipes, figures)
     ]
     if not pairs:
         return ""
     return (
-        "Each model was trained with one seed. The measured order of these pairs is the reverse of the published one: "
+        f"{seeds_text(list(figures.values()))} The measured order of these pairs is the reverse of the published one: "
         f"{'; '.join(pairs)}."
     )
 
 
-def recipe_table(recipes: dict[str, Recipe], folder: str = "") -> str:
+def seeds_text(figures: list[list[float]]) -> str:
+    """With how many seeds models were trained, in a sentence."""
+    counts = sorted({len(seeds) for seeds in figures if seeds})
+    if counts == [1]:
+        return "Each model was trained with one seed."
+    several = f"{counts[0]} to {counts[-1]}" if len(counts) > 1 else f"{counts[0]}"
+    return f"Models were trained with {several} seeds; a pair whose ranges overlap shows no order."
+
+
+def recipe_table(recipes: dict[str, Recipe], figures: dict[str, list[float]], folder: str = "") -> str:
     """The Markdown table of recipes, with links to their cards in a folder."""
     rows = []
     for name, recipe in recipes.items():
-        published, measured = recipe.published, recipe.measured
+        published, measured, seeds = recipe.published, recipe.measured, figures[name]
         size = f"{measured.parameters:,}" if measured else (published and published.parameters) or DASH
-        rows.append([f"[{name}]({folder}{name}.md)", recipe.title, size, *perplexities(recipe, "test_perplexity")])
-    return table(["recipe", "model", "parameters", "published", "measured"], "|---|---|--:|--:|--:|", rows)
+        span = f" ({min(seeds):.1f} to {max(seeds):.1f})" if len(seeds) > 1 else ""
+        mean = number(statistics.fmean(seeds) if seeds else None, absent=NOT_MEASURED)
+        goal = number(published and published.test_perplexity)
+        rows.append([f"[{name}]({folder}{name}.md)", recipe.title, size, goal, mean + span, str(len(seeds) or "")])
+    columns = ["recipe", "model", "parameters", "published", "measured", "seeds"]
+    return table(columns, "|---|---|--:|--:|--:|--:|", rows)
 
 
 def perplexities(recipe: Recipe, metric: str) -> list[str]:

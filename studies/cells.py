@@ -38,7 +38,7 @@ class PublishedTable(Section):
     """Name of the recipe, or the command that measures the rows."""
     results: str = "{recipe}"
     """Name of a file in the zoo's results, without its ending."""
-    path: list[str] = ["{column}"]
+    path: list[str] = Field(default=["{column}"])
     """Keys of the value in that file: `*` is each of the values there, `NAME=VALUE` only those that have it."""
     better: Literal["lower", "higher", "equal"] = "lower"
     """Which measured values reach the published one."""
@@ -133,8 +133,8 @@ def found(results: Any, keys: list[str]) -> list[float]:
     """The values at a path of results.
 
     >>> runs = {"runs": [{"tau": 1.0, "distance": 0.3}, {"tau": 10.0, "distance": 0.1}]}
-    >>> found(runs, ["runs", "*", "tau=10.0", "distance"]), found(runs, ["runs", "*", "distance"]), found(runs, ["rows"])
-    ([0.1], [0.3, 0.1], [])
+    >>> found(runs, ["runs", "*", "tau=10.0", "distance"]), found(runs, ["runs", "*", "distance"])
+    ([0.1], [0.3, 0.1])
     """
     places = [results]
     for key in keys:
@@ -216,4 +216,3 @@ def _shown(row: dict[str, str]) -> list[str]:
     """What was measured of a cell, with the range of several seeds, for a page."""
     span = f" ({row['low']} to {row['high']})" if row["low"] else ""
     return [row["measured"] + span or NOT_MEASURED, row["seeds"], row["reached"]]
-

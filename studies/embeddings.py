@@ -16,6 +16,7 @@ from keras_tying.tables import load_table
 from keras_tying.training import environment
 from keras_tying.training.progress import NOT_RECORDED
 from keras_tying.zoo.recipes import recipe_folder
+from studies.cells import published_values
 from studies.embedding_metrics import (
     Embedding,
     measure_embeddings,
@@ -37,8 +38,8 @@ PLOTS = {
 class Study(Section):
     """A section of the page: its results are `results/NAME.json`, written by `train/embeddings.py --record NAME`."""
 
-    published: dict[str, Any]
-    """Metrics of the paper, in the structure of the results."""
+    published: str | None = None
+    """Name of the results of the published text, whose published values are shown. Default: the study's own name."""
 
 
 class Page(Section):
@@ -56,8 +57,9 @@ def embeddings_page(folder: Path) -> str:
         if results is None:
             parts += section(study, MISSING)
             continue
+        published = published_values(folder, study.published or name)
         plots = (plot(path.with_name(f"{name}_{each}.png"), caption) for each, caption in PLOTS.items())
-        parts += section(study, *metric_tables(results, study.published), *plots, *provenance(path, results))
+        parts += section(study, *metric_tables(results, published), *plots, *provenance(path, results))
         parts += map(training_text, results.get("trainings", [{}]))
     return page(content, parts)
 

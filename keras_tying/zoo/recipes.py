@@ -1,9 +1,9 @@
 """Recipes: one TOML schema for every task.
 
-A recipe is a file, or a row of a file with a table `[rows]`: the recipe `NAME_ROW` has what the file NAME.toml says, and
-what `[rows.ROW]` says goes over it. A recipe holds all settings of a training run: `[model]`, `[data]`, `[loss]` and `[optimisation]`. It also holds the
-published metrics (`[published]`) and the metrics of a run of the recipe (`[measured]`). The recipes are in `zoo/` of
-the repository and inside the installed package.
+A recipe is a file, or a row of a file with a table `[rows]`: the recipe `NAME_ROW` is what NAME.toml says, with what
+`[rows.ROW]` says over it. It holds all settings of a training run: `[model]`, `[data]`, `[loss]` and `[optimisation]`.
+It also holds the published metrics (`[published]`) and the metrics of a run of the recipe (`[measured]`). The recipes
+are in `zoo/` of the repository and inside the installed package.
 """
 
 import json

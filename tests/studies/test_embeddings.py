@@ -1,4 +1,5 @@
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -7,7 +8,7 @@ from keras_tying import zoo
 from keras_tying.data import save_word_vectors
 from keras_tying.data.similarity import SimilaritySet
 from keras_tying.training import Run, RunSettings
-from keras_tying.zoo.recipes import JointLanguageModelRecipe, LanguageModelRecipe, Model
+from keras_tying.zoo.recipes import JointLanguageModelRecipe, LanguageModelRecipe, Model, recipe_folder
 from studies.embedding_metrics import Embedding, measure_embeddings, read_embeddings
 from studies.embeddings import draw_embeddings, embeddings_page, metric_tables
 
@@ -116,9 +117,10 @@ def test_a_model_with_a_source_vocabulary_is_refused(tmp_path, vocabulary):
 def test_the_page_is_made_from_its_text_and_the_results(tmp_path, embeddings):
     (tmp_path / "studies").mkdir()
     (tmp_path / "results").mkdir()
+    shutil.copy(recipe_folder() / "studies" / "cells.toml", tmp_path / "studies")
     (tmp_path / "studies" / "embeddings.toml").write_text(
-        'title = "Page"\ntext = "Intro."\n[studies.one]\ntitle = "One"\ntext = "First."\npublished = {}\n'
-        '[studies.two]\ntitle = "Two"\ntext = "Second."\npublished = {}\n'
+        'title = "Page"\ntext = "Intro."\n[studies.one]\ntitle = "One"\ntext = "First."\n'
+        '[studies.two]\ntitle = "Two"\ntext = "Second."\n'
     )
     results = measure_embeddings(embeddings, [PAIRS], [])
     results |= {"versions": {"python": "3"}, "device": "a processor", "command": "python train/embeddings.py one"}

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from keras_tying import zoo
-from keras_tying.data import Vocabulary
+from keras_tying.data import SPLITS, Vocabulary, parallel_files, save_word_vectors
 from keras_tying.training import TrainingInterrupted
 from studies import joint_grid
 from studies.joint_grid import load_study, model_file, position_weights, results_file, train_grid, word_weights
@@ -314,4 +314,44 @@ def test_weights_are_told_apart_by_input_word():
 def test_the_command_names_grids_it_does_not_know(run_here):
     process = run_here("train/nnjm_grid.py", "none")
     assert process.returncode == 2
-    assert "unknown grids ['none']; known are ['zh-en', 'multi30k', 'sweeps']" in process.stderr
+    assert "unknown grids ['none']; known are ['zh-en', 'multi30k', 'sweeps', 'europarl', 'europarl-100k']" in process.stderr
+
+
+def test_a_grid_of_a_corpus_is_trained_on_its_pairs_with_vectors_that_stay(
+    folder, tmp_path, aligned_files, monkeypatch
+):
+    toml = folder / "studies" / "nnjm.toml"
+    corpus = """
+[grids.pairs]
+title = "Pairs"
+groups = ["vectors"]
+corpus = "some"
+data = { source_vocabulary_size = 12, target_vocabulary_size = 12 }
+optimisation = { epochs = 1, batch_size = 32 }
+[groups.vectors]
+seeds = 1
+[groups.vectors.cells.given]
+model = "nnjm"
+arguments = { window = 3, embedding_size = 2, hidden_units = [5] }
+vectors = { target = "vectors.txt" }
+"""
+    toml.write_text(toml.read_text() + corpus)
+
+    def load(name, source, target, data_dir):
+        assert (name, source, target, data_dir) == ("some", "fr", "en", tmp_path)
+        files = {split: [(tmp_path / f"{split}.src", tmp_path / f"{split}.tgt")] for split in SPLITS}
+        return parallel_files(files)
+
+    def align(files, tokenization, alignment):
+        return {split: [*paths, str(tmp_path / f"{split}.align")] for split, paths in files.items()}
+
+    monkeypatch.setattr(joint_grid, "load_parallel", load)
+    monkeypatch.setattr(joint_grid, "align_files", align)
+    word = (tmp_path / "train.tgt").read_text().split()[0]
+    save_word_vectors(tmp_path / "vectors.txt", [word], np.array([[7.0, -7.0]]))
+    study = load_study(folder)
+    train_grid(study, "pairs", study.todo("pairs"), tmp_path, tmp_path / "runs", folder)
+    model = keras.saving.load_model(model_file(tmp_path / "runs" / "pairs", "given", 1))
+    assert [7.0, -7.0] in keras.ops.convert_to_numpy(model.embedding.embeddings).tolist()
+    assert (model.embedding.trainable, model.source_embedding.trainable) == (False, True)
+    assert results_file(folder, "pairs").exists()

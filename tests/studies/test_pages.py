@@ -4,11 +4,11 @@ import pytest
 
 from keras_tying.zoo.recipes import recipe_folder
 from studies.__main__ import all_pages
-from studies.cards import card_pages, read_recipes, reversals
+from studies.cards import card_pages, perplexities_of_seeds, read_recipes, reversals
 from studies.pages import between_marks, origin
 
 ZOO = recipe_folder()
-PAGES = [*sorted(ZOO.glob("*.md")), ZOO.parent / "README.md", ZOO.parent / "docs" / "training.md"]
+PAGES = [*sorted(ZOO.glob("*.md")), ZOO / "results.csv", ZOO.parent / "README.md", ZOO.parent / "docs" / "training.md"]
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +29,10 @@ def test_a_card_names_superseded_results_and_an_order_that_is_the_reverse_of_the
     names = ["vd_lstm_small_augmented", "vd_lstm_small_tied", "vd_lstm_small_tied_augmented"]
     for name in names:
         shutil.copy(ZOO / f"{name}.toml", tmp_path)
-    assert reversals(read_recipes(tmp_path)) == [tuple(names[:2])]
+    (tmp_path / "studies").mkdir()
+    shutil.copy(ZOO / "studies" / "cells.toml", tmp_path / "studies")
+    recipes = read_recipes(tmp_path)
+    assert reversals(recipes, perplexities_of_seeds(recipes, tmp_path)) == [tuple(names[:2])]
     kept = tmp_path / "results" / "superseded" / "vd_lstm_small_tied_1.json"
     kept.parent.mkdir(parents=True)
     shutil.copy(ZOO / "results" / "superseded" / kept.name, kept)
@@ -37,6 +40,13 @@ def test_a_card_names_superseded_results_and_an_order_that_is_the_reverse_of_the
     assert "Superseded: test perplexity 87.3 (validation 92.5) with seed 1 after 60 epochs" in cards[names[1]]
     assert ["is the reverse of the published" in cards[name] for name in names] == [True, True, False]
     assert "VD-LSTM + AL, small (87.7) and VD-LSTM + RE, small (87.0)." in cards["README"]
+
+
+def test_an_order_within_the_ranges_of_the_seeds_is_no_reversal():
+    names = ["vd_lstm_small_augmented", "vd_lstm_small_tied"]
+    recipes = {name: read_recipes(ZOO)[name] for name in names}
+    assert reversals(recipes, dict(zip(names, ([87.0, 88.0], [85.0, 86.0]), strict=True))) == [tuple(names)]
+    assert reversals(recipes, dict(zip(names, ([85.5, 88.0], [85.0, 86.0]), strict=True))) == []
 
 
 def test_the_commit_of_results_is_shown_where_it_is_known():

@@ -97,6 +97,49 @@ def test_run_settings_of_every_task_round_trip(tmp_path, name):
     assert load_table(RunSettings, path) == settings
 
 
+ROWS = """
+title = "Small"
+task = "language_model"
+[model]
+name = "ptb_small"
+arguments = { dropout = 0.5 }
+[published]
+source = "A, table 1"
+[rows.untied]
+[rows.tied]
+title = "Small, tied"
+model.arguments.tied = true
+published.test_perplexity = 9.5
+"""
+
+
+def test_the_rows_of_a_file_are_recipes_with_what_they_share(folder):
+    (folder / "mine.toml").write_text(ROWS)
+    assert recipes.list_recipes() == ["mine_tied", "mine_untied", "multi30k_en_de_three_way", "ptb_small_tied"]
+    tied, untied = recipes.load_recipe("mine_tied"), recipes.load_recipe(folder / "mine_untied.toml")
+    assert (tied.title, untied.title) == ("Small, tied", "Small")
+    assert tied.model.arguments == {"dropout": 0.5, "tied": True}
+    assert untied.model.arguments == {"dropout": 0.5}
+    assert (tied.published.source, tied.published.test_perplexity) == ("A, table 1", 9.5)
+
+
+def test_a_file_of_rows_is_no_recipe_and_its_rows_are_named(folder):
+    (folder / "mine.toml").write_text(ROWS)
+    with pytest.raises(ValueError, match=r"several recipes. Expected .*: mine_untied, mine_tied"):
+        recipes.load_recipe("mine")
+    with pytest.raises(ValueError, match=r"There is no recipe 'mine_other'"):
+        recipes.load_recipe("mine_other")
+
+
+def test_results_of_a_row_are_recorded_in_the_row(folder):
+    (folder / "mine.toml").write_text(ROWS)
+    recipe = recipes.load_recipe("mine_tied")
+    measured = {"parameters": 7, "seed": 3, "epochs": 2, "wall_time_seconds": 1.5, "device": "a", "command": "c"}
+    recipes.record_measured("mine_tied", recipe, {**measured, "versions": {"keras": "3"}})
+    assert recipes.load_recipe("mine_tied").measured.seed == 3
+    assert recipes.load_recipe("mine_untied").measured is None
+
+
 def test_settings_are_changed_by_their_keys():
     recipe = recipes.load_recipe("ptb_small_tied")
     changed = changed_recipe(recipe, {"model.num_layers": 1, "optimisation.learning_rate": 0.5, "loss.tau": 3.0})
