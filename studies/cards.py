@@ -56,7 +56,7 @@ def read_recipes(folder: Path) -> dict[str, Recipe]:
 def perplexities_of_seeds(recipes: dict[str, Recipe], folder: Path) -> dict[str, list[float]]:
     """The test perplexity of each seed, by recipe: those of its published cell, else that of the recipe."""
     seeds = {cell.recipe: cell.values for cell in read_cells(folder) if cell.metric == "test_perplexity"}
-    own = {name: recipe.measured and recipe.measured.test_perplexity for name, recipe in recipes.items()}
+    own = {name: getattr(recipe.measured, "test_perplexity", None) for name, recipe in recipes.items()}
     return {name: seeds.get(name) or ([] if value is None else [value]) for name, value in own.items()}
 
 
@@ -180,7 +180,7 @@ def recipe_table(recipes: dict[str, Recipe], figures: dict[str, list[float]], fo
         size = f"{measured.parameters:,}" if measured else (published and published.parameters) or DASH
         span = f" ({min(seeds):.1f} to {max(seeds):.1f})" if len(seeds) > 1 else ""
         mean = number(statistics.fmean(seeds) if seeds else None, absent=NOT_MEASURED)
-        goal = number(published and published.test_perplexity)
+        goal = number(getattr(published, "test_perplexity", None))
         rows.append([f"[{name}]({folder}{name}.md)", recipe.title, size, goal, mean + span, str(len(seeds) or "")])
     columns = ["recipe", "model", "parameters", "published", "measured", "seeds"]
     return table(columns, "|---|---|--:|--:|--:|--:|", rows)

@@ -85,6 +85,11 @@ def _with_epochs(run: Run, epochs: int) -> RunSettings:
             f"The learning rate of {run.folder} falls over all of its {optimisation.epochs} epochs to "
             f"final_learning_rate, so their number cannot change. Received: --epochs {epochs}. Start a new run."
         )
+    if updates := getattr(optimisation, "updates", None):  # a key of one task
+        raise ValueError(
+            f"{run.folder} trains for {updates:,} updates (optimisation.updates), so its number of epochs cannot change. "
+            f"Received: --epochs {epochs}. Start a new run."
+        )
     if epochs < progress.epoch or (epochs == progress.epoch and progress.batch):
         raise ValueError(f"{run.folder} has trained {progress.epoch} epochs already. Received: --epochs {epochs}")
     if progress.finished(epochs + 1, optimisation.patience):

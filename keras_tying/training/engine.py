@@ -4,7 +4,6 @@ import shlex
 from collections.abc import Mapping
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Any
 
 import keras
 
@@ -26,7 +25,7 @@ from keras_tying.training.callbacks import (
 )
 from keras_tying.training.checkpoints import CheckpointStore
 from keras_tying.training.console import ProgressBar
-from keras_tying.training.optimisation import averaging_starts, changes_by_epoch, learning_rate, make_optimizer
+from keras_tying.training.optimisation import averaging_starts, changes_by_epoch, learning_rate, length, make_optimizer
 from keras_tying.training.progress import Progress
 from keras_tying.training.runs import Run, environment, training_record
 from keras_tying.training.task import Task
@@ -159,6 +158,7 @@ def fit(
     """
     optimisation = task.recipe.optimisation
     batches = compile_model(task, model)
+    epochs, left_out = length(optimisation, batches.total)
     progress = Progress()
     best = None if task.best_metric is None else BestEpoch(CheckpointStore(run.best, keep=1), task.best_metric)
     checkpoints = SaveCheckpoints(run, minutes=checkpoint_minutes, batches=batches.total, progress=progress, best=best)
@@ -173,15 +173,15 @@ def fit(
             f"--from-scratch is for runs whose checkpoints are lost. Received: {run.folder}, which has one of epoch "
             f"{progress.epoch + 1}. Leave the option out, or train anew in another folder."
         )
-    if not progress.finished(optimisation.epochs, optimisation.patience):
+    if not progress.finished(epochs, optimisation.patience):
         progress.train_in(environment())
     if best is not None and progress.history:
         best.saved()
     callbacks = [*_before_logs(task, model, progress)]
     if is_chief:
-        callbacks += [ProgressBar(optimisation.epochs, batches, progress), TensorBoardLog(run.tensorboard, task)]
+        callbacks += [ProgressBar(epochs, batches, progress), TensorBoardLog(run.tensorboard, task)]
     callbacks.append(checkpoints)
-    _fit_epochs(model, batches, optimisation, progress, callbacks, checkpoints)
+    _fit_epochs(model, batches, (epochs, left_out), optimisation.patience, progress, callbacks, checkpoints)
     if best is None:
         use_averaged_weights(model)
     else:
@@ -214,14 +214,21 @@ def _before_logs(task: Task, model: keras.Model, progress: Progress) -> list[ker
 def _fit_epochs(
     model: keras.Model,
     batches: EpochBatches,
-    optimisation: Any,
+    length: tuple[int, int],
+    patience: int | None,
     progress: Progress,
     callbacks: list[keras.callbacks.Callback],
     checkpoints: SaveCheckpoints,
 ) -> None:
-    """Calls Keras's `fit` for each epoch that is left, the first from the batch where the run stands."""
+    """Calls Keras's `fit` for each epoch that is left, the first from the batch where the run stands.
+
+    The last epoch leaves out its first batches, if `length` says so: it begins as if it were resumed after them.
+    """
+    epochs, left_out = length
     with checkpoints.stop_on_signals():
-        while not progress.finished(optimisation.epochs, optimisation.patience):
+        while not progress.finished(epochs, patience):
+            if progress.epoch == epochs - 1:
+                progress.batch = max(progress.batch, left_out)
             batches.begin(progress.epoch, progress.batch)
             model.fit(
                 **batches.feed(model),

@@ -9,6 +9,27 @@ from keras_tying.training.progress import Progress
 from keras_tying.zoo.recipes import Optimisation
 
 
+def length(optimisation: Optimisation, updates_per_epoch: int) -> tuple[int, int]:
+    """The number of epochs, and the number of updates that are left out of the last one.
+
+    Args:
+        optimisation: The recipe's table.
+        updates_per_epoch: Number of updates of a whole epoch.
+
+    Example:
+
+    >>> from keras_tying.zoo.recipes import TokenBatchOptimisation
+    >>> recipe = TokenBatchOptimisation(epochs=9, updates=25)
+    >>> length(recipe, 10), length(recipe, 2), length(recipe, 5)
+    ((3, 5), (9, 0), (5, 0))
+    """
+    updates = getattr(optimisation, "updates", None)  # a key of one task
+    epochs = optimisation.epochs if updates is None else -(-updates // updates_per_epoch)
+    if updates is None or epochs > optimisation.epochs:
+        return optimisation.epochs, 0
+    return epochs, epochs * updates_per_epoch - updates
+
+
 def make_optimizer(optimisation: Optimisation, updates_per_epoch: int) -> keras.optimizers.Optimizer:
     """The optimizer of a recipe.
 
@@ -69,7 +90,8 @@ def _schedule(o: Optimisation, updates_per_epoch: int) -> float | keras.optimize
             f"Received: final_learning_rate={o.final_learning_rate}, decay={o.decay}, "
             f"halve_when_worse={o.halve_when_worse}"
         )
-    updates = o.epochs * updates_per_epoch
+    epochs, left_out = length(o, updates_per_epoch)
+    updates = epochs * updates_per_epoch - left_out
     if o.schedule == "linear":
         if o.warmup_epochs:
             raise ValueError(

@@ -210,6 +210,9 @@ class TokenBatchOptimisation(Optimisation):
     epochs: int = Field(default=10, ge=1)
     batch_tokens: int = Field(default=1200, ge=1)
     """Maximum number of positions per batch and side, padding included."""
+    updates: int | None = Field(default=None, ge=1)
+    """Training ends after this many updates, if `epochs` have not ended before. The last epoch is then a part of
+    one, which the recorded speed counts as a whole one."""
 
 
 class TranslationRecipe(Recipe):

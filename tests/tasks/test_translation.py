@@ -1,5 +1,7 @@
+import signal
 from types import SimpleNamespace
 
+import keras
 import numpy as np
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
@@ -10,7 +12,8 @@ from keras_tying.inference import translator
 from keras_tying.inference.translator import pair_perplexity, translate_sentences
 from keras_tying.tasks import TranslationTask
 from keras_tying.tasks.markdown import markdown_table
-from keras_tying.training import CheckpointStore, Run, RunSettings, fit
+from keras_tying.training import CheckpointStore, Run, RunSettings, TrainingInterrupted, engine, fit
+from keras_tying.training.callbacks import SaveCheckpoints
 from keras_tying.training.optimisation import make_optimizer
 from keras_tying.zoo.recipes import Model, TokenBatchOptimisation, TranslationRecipe
 
@@ -28,11 +31,10 @@ def subwords(pairs):
     return kt.data.Subwords.learn(kt.data.sentences_of(pairs), 30)
 
 
-@pytest.fixture(scope="module")
-def trained(pairs, subwords, tmp_path_factory):
+def task_of(pairs, subwords, **optimisation):
     recipe = TranslationRecipe(
         model=Model(name="dl4mt_small", arguments={"tying": "three_way", "units": 8, "embedding_size": 8}),
-        optimisation=TokenBatchOptimisation(epochs=3, batch_tokens=200, learning_rate=0.01),
+        optimisation=TokenBatchOptimisation(**optimisation, batch_tokens=200, learning_rate=0.01),
     )
     task = TranslationTask(RunSettings(recipe_name="test", seed=1, command="", recipe=recipe))
     task.vocabularies = {"subwords.model": subwords}
@@ -41,6 +43,12 @@ def trained(pairs, subwords, tmp_path_factory):
         split: kt.data.SentencePairs.encode(text, subwords, subwords)
         for split, text in {"train": pairs, **task.text}.items()
     }
+    return task
+
+
+@pytest.fixture(scope="module")
+def trained(pairs, subwords, tmp_path_factory):
+    task = task_of(pairs, subwords, epochs=3)
     model, run = task.build_model(), Run(tmp_path_factory.mktemp("run"))
     return model, run, fit(task, model, run)
 
@@ -50,6 +58,43 @@ def test_each_epoch_has_perplexity_and_bleu_of_the_validation_text(trained):
     assert len(history) == 3
     assert history[-1]["val_perplexity"] < history[0]["val_perplexity"]
     assert all(0 <= logs["val_bleu"] <= 100 for logs in history)
+
+
+def test_training_ends_after_a_number_of_updates_and_so_does_a_run_that_was_stopped(
+    pairs, subwords, tmp_path, monkeypatch
+):
+    per_epoch = len(kt.data.PairBatches(task_of(pairs, subwords).pairs["train"], 200, seed=1))
+    updates = per_epoch + 3
+    assert per_epoch > 3
+
+    def train(name):
+        keras.utils.set_random_seed(1)
+        task = task_of(pairs, subwords, epochs=9, updates=updates)
+        model = task.build_model()
+        progress = fit(task, model, Run(tmp_path / name))
+        return progress.epoch, CheckpointStore(Run(tmp_path / name).checkpoints).newest().values
+
+    def stop_in_the_last_epoch(self, batch, logs=None):
+        if self.progress.epoch == 1:
+            self._stop_signal = signal.SIGTERM
+        saved(self, batch, logs)
+
+    monkeypatch.setattr(engine, "STEPS_PER_EXECUTION", 1)
+    for name in ("whole", "stopped"):
+        (tmp_path / name).mkdir()
+    epochs, whole = train("whole")
+    (iterations,) = (int(value) for name, value in whole.items() if name.endswith("iteration"))
+    assert (epochs, iterations) == (2, updates)
+    saved = SaveCheckpoints.on_train_batch_end
+    with monkeypatch.context() as patch:
+        patch.setattr(SaveCheckpoints, "on_train_batch_end", stop_in_the_last_epoch)
+        with pytest.raises(TrainingInterrupted):
+            train("stopped")
+    assert CheckpointStore(Run(tmp_path / "stopped").checkpoints).newest().progress["batch"] == per_epoch - 3 + 1
+    _, resumed = train("stopped")
+    assert set(resumed) == set(whole)
+    for name, value in whole.items():
+        np.testing.assert_array_equal(resumed[name], value)
 
 
 def test_the_epoch_of_the_best_bleu_is_kept(trained):
