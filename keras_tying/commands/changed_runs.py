@@ -87,7 +87,7 @@ def _with_epochs(run: Run, epochs: int) -> RunSettings:
         )
     if updates := getattr(optimisation, "updates", None):  # a key of one task
         raise ValueError(
-            f"{run.folder} trains for {updates:,} updates (optimisation.updates), so its number of epochs cannot change. "
+            f"{run.folder} trains for {updates:,} updates (optimisation.updates), so its epochs cannot change. "
             f"Received: --epochs {epochs}. Start a new run."
         )
     if epochs < progress.epoch or (epochs == progress.epoch and progress.batch):

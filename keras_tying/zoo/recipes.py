@@ -307,7 +307,7 @@ def list_recipes(task: str | None = None, folder: Path | None = None) -> list[st
     >>> "ptb_small_tied" in list_recipes("language_model")
     True
     """
-    tables = {}
+    tables: dict[str, dict[str, Any]] = {}
     for path in (folder or recipe_folder()).glob("*.toml"):
         tables |= _rows_of(read_toml(path), path.stem)
     return sorted(name for name, table in tables.items() if task in (None, table.get("task", "language_model")))
@@ -416,7 +416,7 @@ def record_measured(name: str, trained: Recipe, results: dict[str, Any]) -> None
     assert path is not None  # it is recordable
     measured = Measured(**{key: value for key, value in results.items() if key in Measured.model_fields})
     document = tomlkit.parse(path.read_text(encoding="utf-8"))
-    table: Any = document if path.stem == name else document["rows"][name.removeprefix(f"{path.stem}_")]  # type: ignore[index]
+    table: Any = document if path.stem == name else document["rows"][name.removeprefix(f"{path.stem}_")]
     table["measured"] = measured.model_dump(exclude_none=True)
     write_results(name, results)
     write_atomically(path, tomlkit.dumps(document).encode())
