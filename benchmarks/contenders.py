@@ -264,6 +264,52 @@ def output_pytorch(size: Size) -> Work:
     return work
 
 
+# The LSTM layers alone: forward and backward
+
+
+def _recurrent_inputs(size: Size) -> np.ndarray:
+    shape = (size.batch_size, size.sequence_length, size.units)
+    return np.random.default_rng(0).standard_normal(shape, np.float32)
+
+
+def recurrent_on_jax(size: Size) -> Work:
+    import jax
+    import keras
+
+    import keras_tying as kt
+
+    layers = [kt.layers.LSTM(size.units, return_sequences=True) for _ in range(size.layers)]
+    model = keras.Sequential([keras.Input((size.sequence_length, size.units)), *layers])
+    trained = [each.value for each in model.trainable_variables]
+    fixed = [each.value for each in model.non_trainable_variables]
+
+    def loss(trained, inputs):
+        return model.stateless_call(trained, fixed, inputs, training=True)[0].sum()
+
+    gradients, inputs = jax.jit(jax.grad(loss, (0, 1))), jax.numpy.asarray(_recurrent_inputs(size))
+
+    @timed
+    def work(count: int) -> None:
+        for _ in range(count):
+            jax.block_until_ready(gradients(trained, inputs))
+
+    return work
+
+
+def recurrent_pytorch(size: Size) -> Work:
+    import torch
+
+    lstm = torch.nn.LSTM(size.units, size.units, size.layers, batch_first=True)
+    inputs = torch.from_numpy(_recurrent_inputs(size)).requires_grad_()
+
+    @timed
+    def work(count: int) -> None:
+        for _ in range(count):
+            torch.autograd.grad(lstm(inputs)[0].sum(), [inputs, *lstm.parameters()])
+
+    return work
+
+
 def evaluate_keras_tying(size: Size) -> Work:
     from keras_tying.inference.language_model import stream_perplexity
 
@@ -338,6 +384,7 @@ CONTENDERS: dict[str, dict[str, Callable[[Size], Work]]] = {
         "stock Keras": output_stock_keras,
         "PyTorch": output_pytorch,
     },
+    "LSTM layers on JAX": {"keras-tying": recurrent_on_jax, "PyTorch": recurrent_pytorch},
     "evaluation": {"keras-tying": evaluate_keras_tying, "PyTorch": evaluate_pytorch},
     "generation": {"keras-tying": generate_keras_tying, "PyTorch": generate_pytorch},
     "waiting": {"keras-tying": train_keras_tying, "nothing to read": train_on_one_batch},

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from functools import partial
 
-from benchmarks.contenders import Size, Work, _output_arrays, fit_seconds, timed, tokens
+from benchmarks.contenders import Size, Work, _output_arrays, fit_seconds, output_pytorch, timed, tokens
 
 BACKENDS = ("tensorflow", "jax", "torch")
 HEADS, BLOCKS = 4, 2
@@ -112,8 +112,12 @@ CONTENDERS: dict[str, dict[str, Callable[[Size], Work]]] = {
     }
     for backend in BACKENDS
 } | {
+    "output layer on JAX": {
+        "keras-tying": partial(output_layer, backend="jax", loss=without_logits),
+        "PyTorch": output_pytorch,
+    },
     "Transformer": {
         "keras-tying": partial(transformer, logits=False),
         "stock Keras": partial(transformer, logits=True),
-    }
+    },
 }

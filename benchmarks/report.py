@@ -34,6 +34,8 @@ TITLES = {
     "training": "Training, words per second",
     "training_in_bfloat16": "Training in mixed_bfloat16, words per second; PyTorch with autocast",
     "training_on_jax": "Training on the JAX backend, words per second",
+    "profile_on_jax": "Where the time of training on the JAX backend goes: a step, and its layers alone, forward and "
+    "backward pass, words per second; the rest of a step is lookup, update and reading",
     "output_layer": "The output layer alone, forward and backward pass, tokens per second; hidden size 500",
     "large_vocabularies": "Output layer of 90,000 words, 500 wide, 4,000 tokens; causal Transformer of 50,000 words; "
     "stock Keras is the same work with all logits, on the same backend",
@@ -57,6 +59,7 @@ SUPERSEDED = (
 SHARES = {
     "share_of_matrix_product_rate": "share of the rate of matrix products",
     "share_of_time_waiting": "share of time waiting for data",
+    "share_of_step": "share of the time of a step",
     "alike": "share of equal translations",
 }
 """Columns of tables for further measurements of a part, by their key."""
@@ -116,7 +119,7 @@ def slower(found: dict[str, dict]) -> str:
     cases = [
         f"{part.replace('_', ' ')}, {size}: {ratio:.2f} of {other}"
         for part, measured in found.items()
-        if part not in ("waiting", "growth")
+        if part not in ("waiting", "growth", "profile_on_jax")
         for size, each in measured["results"].items()
         for other, ratio in each["speed_ratio"].items()
         if round(ratio, 2) < 1 and not other.startswith(OURS)
@@ -191,7 +194,7 @@ def growth_table(results: dict[str, dict]) -> str:
 
 def draw(found: dict[str, dict], path: Path) -> None:
     """Plots how many times as fast as each other contender keras-tying is; one panel per part."""
-    parts = [name for name in TITLES if name in found and name not in ("waiting", "growth")]
+    parts = [name for name in TITLES if name in found and name not in ("waiting", "growth", "profile_on_jax")]
     rows = -(-len(parts) // PANELS_PER_ROW)
     figure = Figure(figsize=(4 * PANELS_PER_ROW, 3.2 * rows), layout="constrained")
     panels = figure.subplots(rows, PANELS_PER_ROW, squeeze=False).flat

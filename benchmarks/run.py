@@ -57,6 +57,19 @@ def training_on_jax(rounds: int) -> dict:
     }
 
 
+def profile_on_jax(rounds: int) -> dict:
+    """Parts of a training step on the JAX backend, each alone, beside PyTorch."""
+    kinds = {"whole step": "training", "LSTM layers": "LSTM layers on JAX", "output layer": "output layer on JAX"}
+    results = {}
+    for name in ("small", "medium"):
+        for part, kind in kinds.items():
+            each = compare(kind, SIZES[name], STEPS_PER_TURN[name], rounds, without=("stock Keras",), backend="jax")
+            results[f"{name}, {part}"] = each
+            speed = results[f"{name}, whole step"]["words_per_second"]["keras-tying"]
+            each["share_of_step"] = round(speed / each["words_per_second"]["keras-tying"], 3)
+    return results
+
+
 def output_layer(rounds: int) -> dict:
     """Forward and backward pass of the output layer alone, for growing vocabularies."""
     sizes = {10_000: 4000, 90_000: 4000, 500_000: 1000}
@@ -158,6 +171,7 @@ PARTS = {
     "training": training,
     "training_in_bfloat16": training_in_bfloat16,
     "training_on_jax": training_on_jax,
+    "profile_on_jax": profile_on_jax,
     "output_layer": output_layer,
     "large_vocabularies": large_vocabularies,
     "evaluation": evaluation,

@@ -15,3 +15,18 @@ def compile_function(model, function):
         A function with the arguments and results of `function`. It is compiled again for each new shape of arguments.
     """
     return function
+
+
+@dispatch
+def loop_steps(model, train_function):
+    """Training of several steps per call, for `make_train_function` of a model.
+
+    Args:
+        model: A compiled `keras.Model`.
+        train_function: What the `make_train_function` of Keras has made.
+
+    Returns:
+        A function with the arguments and results of `train_function`. Where `steps_per_execution` is above 1 and the
+        backend has a loop for it, the function compiles one step and loops over it.
+    """
+    return train_function

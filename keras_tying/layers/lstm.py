@@ -49,7 +49,7 @@ def scan_loop(layer, sequences, initial_state, mask, masks):
     """Runs the recurrence of an LSTM layer with `scan_time`. For arguments and results see `run_loop`."""
     mask = mask[0] if isinstance(mask, (list, tuple)) else mask
     weights = [w if w is None else ops.cast(w, sequences.dtype) for w in layer.recurrence_weights(masks)]
-    prepared = _time_major(layer.prepare(sequences, weights, masks), layer.go_backwards)
+    prepared = layer.prepare(_time_major(sequences, layer.go_backwards), weights, masks)
     live = None
     if mask is not None:
         live = _time_major(ops.cast(ops.expand_dims(mask, -1), sequences.dtype), layer.go_backwards)
@@ -108,8 +108,11 @@ def product(values, kernel, masks=()):
     """Products `[..., 4H]` of values `[..., I]` that have no dropout mask, one mask, or one mask per gate."""
     parts = ops.split(kernel, len(masks), axis=-1) if len(masks) > 1 else [kernel]
     dropped = [values * mask for mask in masks] or [values]
-    products = [ops.matmul(value, part) for value, part in zip(dropped, parts, strict=True)]
-    return products[0] if len(products) == 1 else ops.concatenate(products, axis=-1)
+    # As matrices: JAX transposes and copies longer shapes for the gradient of the kernel.
+    flat = [ops.reshape(value, (-1, value.shape[-1])) for value in dropped]
+    products = [ops.matmul(value, part) for value, part in zip(flat, parts, strict=True)]
+    whole = products[0] if len(products) == 1 else ops.concatenate(products, axis=-1)
+    return ops.reshape(whole, (*ops.shape(values)[:-1], kernel.shape[-1]))
 
 
 def _time_major(tensor, go_backwards):
@@ -227,9 +230,9 @@ class LSTM(LSTMLoop):
         return self.cell.kernel, recurrent_kernel, self.cell.bias
 
     def prepare(self, sequences, weights, masks):
-        """What is computed for all steps at once: the inputs' part of the gates, `[B, T, 4H]`."""
+        """What is computed for all steps `[T, B, I]` at once: the inputs' part of the gates, `[T, B, 4H]`."""
         kernel, _, bias = weights
-        projected = product(sequences, kernel, [ops.expand_dims(mask, 1) for mask in masks.inputs])
+        projected = product(sequences, kernel, masks.inputs)
         return projected if bias is None else projected + bias
 
     def gates(self, prepared, hidden, weights, masks):

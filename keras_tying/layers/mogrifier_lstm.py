@@ -77,8 +77,8 @@ class MogrifierLSTM(LSTM):
         return scan_loop(self, sequences, initial_state, mask, masks)
 
     def prepare(self, sequences, weights, masks):
-        """The dropped inputs `[B, T, I]`: their part of the gates depends on the hidden state."""
-        return sequences * ops.expand_dims(masks.inputs[0], 1) if masks.inputs else sequences
+        """The dropped inputs `[T, B, I]`: their part of the gates depends on the hidden state."""
+        return sequences * masks.inputs[0] if masks.inputs else sequences
 
     def gates(self, prepared, hidden, weights, masks):
         """The gates before their nonlinearities `[B, 4H]`, from dropped inputs and the last hidden state."""

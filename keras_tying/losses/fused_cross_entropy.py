@@ -357,7 +357,7 @@ def chunk_gradients(hidden, targets, weights, output):
     by_token = ops.cast(weights, hidden.dtype)[:, None]
     gradients = {"embeddings": ops.cast(ops.matmul(ops.transpose(d_logits), hidden * by_token), "float32")}
     if output.bias is not None:
-        gradients["bias"] = ops.cast(ops.matmul(ops.transpose(d_logits), by_token), "float32")[:, 0]
+        gradients["bias"] = ops.cast(ops.matmul(ops.transpose(by_token), d_logits), "float32")[0]
     if output.soft_target is not None and output.soft_target.target_gradient:
         gradients["input_embeddings"] = _soft_target_gradient(divergence, targets, weights, output)
     d_hidden = ops.matmul(d_logits, ops.cast(output.embeddings, hidden.dtype)) * by_token

@@ -1,7 +1,12 @@
-"""JAX: `jax.jit` on the values of the variables of a model."""
+"""JAX: `jax.jit` on the values of the variables of a model, and training steps in a loop of one compiled call."""
+
+import itertools
+from functools import partial
 
 import jax
+import jax.numpy as jnp
 import keras
+import numpy as np
 
 
 def compile_function(model, function):
@@ -19,3 +24,44 @@ def compile_function(model, function):
         return results
 
     return stateful
+
+
+def loop_steps(model, train_function):
+    """As the portable `loop_steps`. One program runs any number of steps up to `steps_per_execution`.
+
+    The state of a step has all variables, also those of seed generators, so masks are those of single steps.
+    """
+    longest = model.steps_per_execution
+    if longest == 1 or model.run_eagerly or not model.jit_compile or keras.distribution.distribution() is not None:
+        return train_function
+    train_step = jax.jit(model.train_step)  # traced once, for the shapes of the logs and for the loop
+
+    @partial(jax.jit, donate_argnums=0)
+    def steps(state, batches, count):
+        def step(place, before):
+            return train_step(before[1], jax.tree.map(lambda each: each[place], batches))
+
+        logs, _ = jax.eval_shape(step, 0, (None, state))
+        logs = jax.tree.map(lambda each: jnp.zeros(each.shape, each.dtype), logs)
+        return jax.lax.fori_loop(0, count, step, (logs, state))
+
+    def several_steps(state, iterator):
+        batches = list(itertools.islice(iterator, longest))
+        if not batches:
+            raise StopIteration  # the end of the data, as Keras expects
+        for _, alike in itertools.groupby(batches, _shapes):
+            group = list(alike)
+            padded = group + group[-1:] * (longest - len(group))  # so that few steps run in the same program
+            logs, state = steps(state, jax.tree.map(_stacked, *padded), len(group))
+        return logs, state
+
+    return several_steps
+
+
+def _shapes(batch):
+    leaves, structure = jax.tree.flatten(batch)
+    return structure, [(each.shape, each.dtype) for each in leaves]
+
+
+def _stacked(*arrays):
+    return (np if isinstance(arrays[0], np.ndarray) else jnp).stack(arrays)

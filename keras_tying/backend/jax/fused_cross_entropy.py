@@ -101,6 +101,7 @@ def _weighted_losses_forward(settings, hidden, targets, weights, trained, fixed)
     return objective * weights, ((hidden, targets, weights, trained, fixed), gradients, unit)
 
 
+@partial(jax.jit, static_argnums=0)  # without it, each call outside of `jit` compiles the branches again
 def _weighted_losses_backward(settings, residuals, upstream):
     (hidden, targets, weights, trained, fixed), gradients, unit = residuals
 
