@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import h5py
 import keras
 import numpy as np
 from keras import ops
@@ -23,7 +24,7 @@ ROLES = ("source", "input", "output")
 """What a matrix embeds or scores: source words, the words of the model as inputs, and as outputs or contexts."""
 
 Place = tuple[str, str]
-"""Where a variable is: the argument of the model that takes its layer, and its name. A count has the place `("", name)`."""
+"""Where a variable is: the argument of the model that takes its layer, `""` for a count, and the variable's name."""
 Values = dict[Place, np.ndarray]
 """Values of the variables of embeddings, or numbers of an optimizer about each of their elements."""
 
@@ -169,6 +170,33 @@ class ChangedCopies:
         """
         return without_lora(self)
 
+    def load_weights(self, filepath, skip_mismatch=False, **kwargs):
+        """Loads weights of a model with the same tying; arguments are those of `keras.Model.load_weights`.
+
+        Args:
+            filepath: Path of the file.
+            skip_mismatch: Whether to leave out layers that do not fit.
+            **kwargs: Further arguments.
+
+        Raises:
+            ValueError: If the file is of a model with other tying. Load it into a model with the tying of the file, and
+                call `tied_copy` or `untied_copy` of that.
+        """
+        if str(filepath).endswith(".weights.h5") and not skip_mismatch:
+            _check_file(self, filepath)
+        super().load_weights(filepath, skip_mismatch, **kwargs)  # type: ignore[misc]  # a mixin has no `load_weights`
+
+
+def _check_file(model, path):
+    """Raises ValueError if a file of weights has more embeddings than a model: Keras would leave some out silently."""
+    with h5py.File(path) as file:
+        found = [name for name in ARGUMENTS if len(file.get(f"{name}/vars", ()))]
+    if len(found) > len(_layers(model)):
+        raise ValueError(
+            "The file must be of a model with the same tying: load it into one, and tie that with tied_copy(matrix). "
+            f"Received: {path} with the matrices of {found}, for a model with {[*_layers(model)]}"
+        )
+
 
 def _with_words(model, given, words_of):
     """A copy with other words: `given` are the arguments for target and source, `words_of` makes `Words` of one."""
@@ -178,8 +206,8 @@ def _with_words(model, given, words_of):
         raise ValueError(f"Give `{target}`, or `{source}` of a model with source words. Received: neither")
     if given[source] is not None and "source_embedding" not in layers:
         raise ValueError(
-            f"`{source}` is for models that embed source words in a matrix of their own; change all words of this model "
-            f"by `{target}`. Received: {source}={given[source]!r}"
+            f"`{source}` is for models that embed source words in a matrix of their own; change all words of this "
+            f"model by `{target}`. Received: {source}={given[source]!r}"
         )
     changed = {
         argument: words_of(name, given[name], layer)
