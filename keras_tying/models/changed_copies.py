@@ -8,7 +8,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_tying.backend.keras_internals import slots_of
+from keras_tying.backend.keras_internals import leaf_layers, slots_of
 from keras_tying.backend.variables import write_back
 from keras_tying.checks import check_integer
 from keras_tying.ids import check_ids
@@ -209,15 +209,15 @@ def _with_words(model, given, words_of):
             f"`{source}` is for models that embed source words in a matrix of their own; change all words of this "
             f"model by `{target}`. Received: {source}={given[source]!r}"
         )
-    changed = {
-        argument: words_of(name, given[name], layer)
-        for argument, layer in layers.items()
-        if given[name := source if argument == "source_embedding" else target] is not None
-    }
+    changed = {}
+    for argument, layer in layers.items():
+        name = source if argument == "source_embedding" else target
+        if given[name] is not None:
+            changed[argument] = words_of(name, given[name], layer)
     if "embedding" in changed:
         changed[""] = changed["embedding"]
 
-    def config(config):
+    def configure(config):
         for argument in changed.keys() & layers.keys():
             config[argument]["config"]["input_dim"] = len(changed[argument].rows)
         for layer in config.get("hidden_layers", ()) if "embedding" in changed else ():
@@ -230,7 +230,7 @@ def _with_words(model, given, words_of):
     def moments(old):
         return {place: _taken_moments(place, values, changed.get(place[0])) for place, values in old.items()}
 
-    return _changed(model, Change(config, weights, moments))
+    return _changed(model, Change(configure, weights, moments))
 
 
 def _words_of_size(name, size, layer):
@@ -260,10 +260,10 @@ def tied(model, matrix, roles):
     sizes = {role: (layers[argument].input_dim, layers[argument].output_dim) for role, (argument, _) in joined.items()}
     if len({*sizes.values()}) > 1:
         raise ValueError(f"Matrices that are tied must have one size [V, H]. Received: {sizes}")
-    bias, output_argument = (places["output"][0], "bias"), places["output"][0]
+    output, _ = places["output"]
 
-    def config(config):
-        if output_argument == "output_embedding":  # it scores words, as the tied layer must
+    def configure(config):
+        if output == "output_embedding":  # it scores words, as the tied layer must
             name = layers["embedding"].name
             config["embedding"] = config["output_embedding"]
             config["embedding"]["config"]["name"] = name
@@ -278,9 +278,9 @@ def tied(model, matrix, roles):
         new = {place: values for place, values in old.items() if place not in joined.values()}
         if matrices:
             new["embedding", "embeddings"] = sum(matrices) / len(matrices) if len(matrices) > 1 else matrices[0]
-        return new | ({("embedding", "bias"): old[bias]} if bias in old else {})
+        return new | ({("embedding", "bias"): old[output, "bias"]} if (output, "bias") in old else {})
 
-    return _changed(model, Change(config, merge, merge))
+    return _changed(model, Change(configure, merge, merge))
 
 
 def untied(model, roles):
@@ -298,7 +298,7 @@ def untied(model, roles):
         for role in separated
     }
 
-    def config(config):
+    def configure(config):
         for argument, variable in new_places.values():
             if variable == "reverse_embeddings":
                 config["embedding"]["config"]["tie_weights"] = False
@@ -312,7 +312,7 @@ def untied(model, roles):
         shared = old.get(places["input"])
         return old if shared is None else old | {place: _by_row(place, shared) for place in new_places.values()}
 
-    return _changed(model, Change(config, copy, copy))
+    return _changed(model, Change(configure, copy, copy))
 
 
 def without_lora(model):
@@ -323,7 +323,7 @@ def without_lora(model):
     if not scales:
         raise ValueError("An embedding must have LoRA. Received: none with it; call enable_lora(rank) of one first")
 
-    def config(config):
+    def configure(config):
         for argument in scales:
             config[argument]["config"].update(lora_rank=None, lora_alpha=None)
 
@@ -338,7 +338,7 @@ def without_lora(model):
     def without(old):
         return {place: values for place, values in old.items() if not place[1].startswith("lora")}
 
-    return _changed(model, Change(config, merge, without))
+    return _changed(model, Change(configure, merge, without))
 
 
 def _layers(model):
@@ -416,10 +416,10 @@ def _changed(model, change):
     """A copy of a model after a change of its embeddings, compiled as the model and with the state of its optimizer."""
     write_back(model)
     config = model.get_config()
-    if config.get("quantized"):
+    if quantized := [each for each in leaf_layers(model) if each.quantization_mode is not None]:
         raise ValueError(
             "The model must not be quantized: change it first and quantize it then. "
-            f"Received: {len(config['quantized'])} quantized layers"
+            f"Received: layer {quantized[0].name!r} with quantization_mode={quantized[0].quantization_mode!r}"
         )
     for argument, layer in _layers(model).items():
         if not isinstance(layer, keras.layers.Embedding):

@@ -165,7 +165,7 @@ def test_a_tied_copy_has_the_matrix_that_was_asked_for(name, matrix, tmp_path):
         np.testing.assert_array_equal(copy.output_projection.bias, model.output_projection.bias)
     if matrix == "output":  # and the moments are those of that matrix
         paths = ("embedding/reverse_embeddings", "output_embedding/embeddings", "context_embedding/embeddings")
-        before = [moments(model)[path] for path in (*paths, "embedding/embeddings") if path in moments(model)][0]
+        before = next(moments(model)[path] for path in (*paths, "embedding/embeddings") if path in moments(model))
         np.testing.assert_array_equal(
             moments(copy)["embedding/embeddings"], before.T if before.shape[0] == H else before
         )
