@@ -188,13 +188,19 @@ class ChangedCopies:
 
 
 def _check_file(model, path):
-    """Raises ValueError if a file of weights has more embeddings than a model: Keras would leave some out silently."""
+    """Raises ValueError if a file of weights has more matrices than a model: Keras would leave some out silently."""
+    sizes = []
+
+    def add(place, values):
+        if not place.startswith("optimizer") and getattr(values, "shape", ()) and values.dtype.kind == "f":
+            sizes.append(values.size)
+
     with h5py.File(path) as file:
-        found = [name for name in ARGUMENTS if len(file.get(f"{name}/vars", ()))]
-    if len(found) > len(_layers(model)):
+        file.visititems(add)
+    if sum(sizes) > model.count_params():
         raise ValueError(
             "The file must be of a model with the same tying: load it into one, and tie that with tied_copy(matrix). "
-            f"Received: {path} with the matrices of {found}, for a model with {[*_layers(model)]}"
+            f"Received: {path} with {sum(sizes):,} weights, for a model of {model.count_params():,}"
         )
 
 
