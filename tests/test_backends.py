@@ -124,6 +124,28 @@ model.compile(keras.optimizers.Adam(0.01))
 for each in (model, model.with_rows([3, 1, 3, *range(8)]), model.untied_copy().tied_copy("mean")):
     numbers += each.fit(padded + 1, padded + 2, epochs=2, verbose=0).history["loss"]
 
+translator = kt.zoo.dl4mt_small(11, 11, "three_way", embedding_size=8, units=4, dropout=0.0)
+pairs = {"source": padded, "target": padded + 1}
+joint = kt.zoo.nnjm(11, 11, embedding_size=8, hidden_units=(8,), window=3)
+context = {"history": padded, "window": padded + 1}
+for model, inputs, targets, changes in (
+    (translator, pairs, padded + 2, [
+        lambda model: model.untied_copy(), lambda model: model.tied_copy("mean", tying="three_way"),
+        lambda model: model.untied_copy(tying="decoder").resized(13, source_vocabulary_size=12)]),
+    (joint, context, padded[:, 0], [lambda model: model.tied_copy("output"), lambda model: model.resized(13)]),
+    (kt.zoo.skip_gram(11, 6, tied=True), batch, None, [
+        lambda model: model.untied_copy(), lambda model: model.with_rows([*range(11), 3])]),
+):
+    model.set_weights([rng.uniform(-0.3, 0.3, w.shape) for w in model.get_weights()])
+    model.compile(keras.optimizers.Adam(0.01))
+    for change in (lambda model: model, *changes):
+        model = change(model)
+        numbers.append(model.train_on_batch(inputs, targets, return_dict=True)["loss"])
+model.embedding.enable_lora(2)
+model.embedding.lora_embeddings_a.assign(rng.normal(size=(12, 2)))
+model.embedding.lora_embeddings_b.assign(rng.normal(size=(2, 6)))
+numbers.append(model.without_lora().train_on_batch(batch, None, return_dict=True)["loss"])
+
 dropout = kt.zoo.VariationalDropout(0.2, 0.3, 0.3, 0.3)
 model = kt.zoo.recurrent_language_model(11, 8, dropout=dropout, initializer_range=0.5)
 passes = [mc_perplexity(model, ids[:60] % 11, passes=1) for _ in range(2)]

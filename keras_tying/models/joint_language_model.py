@@ -10,13 +10,14 @@ from keras_tying.ids import PAD_ID, check_ids
 from keras_tying.layers import SectionMeans, TiedEmbedding
 from keras_tying.layers.lookup import embedding_matrix
 from keras_tying.losses import SequenceCrossEntropy
+from keras_tying.models.changed_copies import ChangedCopies
 from keras_tying.models.composed_model import policy_of
 from keras_tying.models.next_word_model import Example, NextWordModel, apply_layers
 from keras_tying.models.serialization import layer_configs
 
 
 @keras.saving.register_keras_serializable("keras_tying")
-class JointLanguageModel(NextWordModel):
+class JointLanguageModel(ChangedCopies, NextWordModel):
     """Predicts the next target word from the previous words and source words: NNLM, NNJM, NNJM-Global.
 
     `x` is the concatenation of the vectors of the source window, the global source context and the target history
@@ -37,8 +38,8 @@ class JointLanguageModel(NextWordModel):
         global_context: Optional list of layers that compute a vector `[B, C]` from the source sentence: a
             `SectionMeans` and any layers after it.
         sentence_length: Integer: with a global context, sentences are padded or cut to it. Defaults to 100.
-        output_embedding: `TiedEmbedding` that scores target words. `None` (default) is the tied model, in which
-            `embedding` scores them.
+        output_embedding: `TiedEmbedding` that scores target words. With `None` (default) `embedding` scores them; the
+            model is tied, unless that has `tie_weights=False`.
         **kwargs: `name`, `dtype`, `trainable`.
 
     Call arguments:
@@ -142,7 +143,7 @@ class JointLanguageModel(NextWordModel):
     @property
     def tied(self):
         """Whether the output embedding is the input embedding of target words."""
-        return self.output_embedding is self.embedding
+        return self.output_embedding is self.embedding and self.embedding.tie_weights
 
     @property
     def input_signature(self):
@@ -164,7 +165,7 @@ class JointLanguageModel(NextWordModel):
                 f"{self.output_embedding.output_dim}; add a Dense layer of that size. "
                 f"Received: a last layer of width {hidden.shape[-1]}"
             )
-        if not self.tied:
+        if self.output_embedding is not self.embedding:
             self.scores(hidden)  # so that `summary` knows the shape of the output
         self.built = True
 
@@ -284,7 +285,7 @@ class JointLanguageModel(NextWordModel):
                 hidden_layers=self.hidden_layers,
                 source_embedding=self.source_embedding,
                 global_context=self.global_context,
-                output_embedding=None if self.tied else self.output_embedding,
+                output_embedding=None if self.output_embedding is self.embedding else self.output_embedding,
             ),
             "order": self.order,
             "window": self.window,

@@ -12,7 +12,7 @@ from keras_tying.ids import check_ids
 from keras_tying.layers import CarriedState, TiedEmbedding, WordDropout
 from keras_tying.layers.lookup import embedding_matrix
 from keras_tying.losses import SequenceCrossEntropy
-from keras_tying.models import changed_copies
+from keras_tying.models.changed_copies import ChangedCopies
 from keras_tying.models.composed_model import policy_of
 from keras_tying.models.next_word_model import Example, NextWordModel, arguments_of
 from keras_tying.models.sampling import generate_words
@@ -30,7 +30,7 @@ POSITION_WISE = (
 
 
 @keras.saving.register_keras_serializable("keras_tying")
-class LanguageModel(NextWordModel):
+class LanguageModel(ChangedCopies, NextWordModel):
     """Word-level language model: embedding, any layers, output embedding.
 
     With input words `c`, the input embedding `U`, the hidden layers `f` and the output embedding `V`, the scores of all
@@ -279,104 +279,6 @@ class LanguageModel(NextWordModel):
             NumPy array `[B, length]` of word ids.
         """
         return generate_words(self, prefix, length, temperature, top_k, top_p, seed)
-
-    def with_rows(self, rows):
-        """A copy of the model for another vocabulary, built from rows of this one's matrices.
-
-        Embeddings and output bias are both taken by row. If several new words are copies of one row, its probability is
-        divided equally among them: the bias of each is lower by the logarithm of their number. (Without an output bias,
-        or with a soft cap, the probabilities of the other words fall instead.)
-
-        Args:
-            rows: Integers `[V']`: for each word of the new vocabulary, the id of the word whose row it starts with.
-
-        Returns:
-            A `LanguageModel` with `V'` words, as `resized` gives one.
-
-        Raises:
-            ValueError: If an id is outside the vocabulary, there is none, or the embedding is quantized.
-
-        Example:
-
-        >>> import keras_tying as kt
-        >>> model = kt.zoo.recurrent_language_model(100, 8)
-        >>> model.with_rows([*range(100), 3, 3]).vocabulary_size  # two new words, which start as copies of word 3
-        102
-        """
-        return changed_copies.with_rows(self, rows)
-
-    def resized(self, vocabulary_size):
-        """A copy of the model with fewer or more words. New words start at the mean of all words.
-
-        Keras cannot change the shape of a variable, so this and the methods `with_rows`, `tied_copy`, `untied_copy` and
-        `without_lora` give new models, which share no variable with this one. They are compiled as this one is, and the
-        state of its optimizer comes along: moments and averages follow their words, those of new words start at zero
-        and at the weights, and training goes on as it would have. A carried state is not copied.
-
-        Args:
-            vocabulary_size: Integer.
-
-        Raises:
-            ValueError: If the size is not a positive integer, or the embedding is quantized.
-
-        Example:
-
-        >>> import keras_tying as kt
-        >>> model = kt.zoo.recurrent_language_model(100, 8)
-        >>> tuple(model.resized(120).embedding.embeddings.shape)
-        (120, 8)
-        """
-        return changed_copies.resized(self, vocabulary_size)
-
-    def tied_copy(self, matrix):
-        """A tied copy of an untied model, as `resized` gives one.
-
-        Args:
-            matrix: The matrix that both roles get: `"input"`, `"output"`, or their `"mean"`. The moments of the
-                optimizer are those of this matrix.
-
-        Raises:
-            ValueError: If the model is tied, quantized, or has LoRA, or there is no such matrix.
-
-        Example:
-
-        >>> import keras_tying as kt
-        >>> kt.zoo.recurrent_language_model(100, 8, tied=False).tied_copy("output").tied
-        True
-        """
-        return changed_copies.tied(self, matrix)
-
-    def untied_copy(self):
-        """An untied copy of a tied model, as `resized` gives one. It computes the same until it is trained.
-
-        Both matrices get the moments of the tied one.
-
-        Raises:
-            ValueError: If the model is untied, quantized, or has LoRA.
-
-        Example:
-
-        >>> import keras_tying as kt
-        >>> kt.zoo.recurrent_language_model(100, 8).untied_copy().tied
-        False
-        """
-        return changed_copies.untied(self)
-
-    def without_lora(self):
-        """A copy without LoRA, as `resized` gives one: its delta is added to the matrix, which stays tied.
-
-        Raises:
-            ValueError: If the embedding has no LoRA, or is quantized.
-
-        Example:
-
-        >>> import keras_tying as kt
-        >>> model = kt.zoo.recurrent_language_model(100, 8)
-        >>> model.embedding.enable_lora(2)
-        >>> model.without_lora().embedding.lora_enabled
-        False
-        """
-        return changed_copies.without_lora(self)
 
     def get_config(self):
         return {

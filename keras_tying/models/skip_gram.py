@@ -9,6 +9,7 @@ from keras_tying.backend import dispatch
 from keras_tying.backend.replicas import sum_over_replicas
 from keras_tying.checks import check_integer
 from keras_tying.layers.lookup import embedding_matrix
+from keras_tying.models.changed_copies import ChangedCopies
 from keras_tying.models.composed_model import ComposedModel, policy_of
 from keras_tying.models.replicated import ReplicatedModel
 from keras_tying.models.serialization import layer_configs
@@ -46,7 +47,7 @@ class PairLosses(NamedTuple):
 
 
 @keras.saving.register_keras_serializable("keras_tying")
-class SkipGram(ComposedModel):
+class SkipGram(ChangedCopies, ComposedModel):
     """Skip-gram with negative sampling: a word predicts its context words among randomly drawn words.
 
     With the input embedding `u` of a centre word, the output embedding `v` of a context word and the output

@@ -13,10 +13,16 @@ from keras_tying.layers import ConditionalGRU, Dropout, OneBiasGRU, TiedEmbeddin
 from keras_tying.layers.lookup import embedding_matrix
 from keras_tying.losses import SequenceCrossEntropy
 from keras_tying.models.beam_search import Draw, search
+from keras_tying.models.changed_copies import ChangedCopies, tied, untied
 from keras_tying.models.composed_model import policy_of
 from keras_tying.models.next_word_model import Example, NextWordModel
 from keras_tying.models.sampling import check_options
 from keras_tying.models.serialization import layer_configs
+
+TIED_ROLES = {"decoder": ("input", "output"), "three_way": ("source", "input", "output")}
+"""By tying: the roles that share a matrix."""
+UNTIED_ROLES = {"none": ("source", "output"), "decoder": ("source",)}
+"""By tying: the roles that do not share the matrix of the decoder's input."""
 
 
 class Encoded(NamedTuple):
@@ -39,7 +45,7 @@ class Translations(NamedTuple):
 
 
 @keras.saving.register_keras_serializable("keras_tying")
-class Translator(NextWordModel):
+class Translator(ChangedCopies, NextWordModel):
     """Bidirectional GRU encoder, conditional GRU decoder with attention, deep readout, output embedding.
 
     With the annotations `h_j`, the concatenated states of both directions, the decoder's state `s`, its context
@@ -353,6 +359,54 @@ class Translator(NextWordModel):
         encoded = self.encode(inputs["source"], False)
         words = self._vectors(self.embedding, inputs["target"], "target", False)
         return self.decoder(words, encoded.memory, encoded.state)[2]
+
+    def tied_copy(self, matrix, *, tying="decoder"):
+        """A copy in which more is tied, as `resized` gives one. The output bias stays.
+
+        Args:
+            matrix: The matrix that all tied roles get: `"input"` or `"output"` of the decoder, with three-way tying
+                `"source"` too, or the `"mean"` of their matrices. The moments of the optimizer are those of this
+                matrix.
+            tying: `"decoder"` (default) or `"three_way"`, for which source and target have one vocabulary.
+
+        Raises:
+            ValueError: If the model has this tying already, is quantized, or has LoRA, there is no such matrix, or the
+                matrices differ in size; else as for `resized`.
+
+        Example:
+
+        >>> import keras_tying as kt
+        >>> model = kt.zoo.dl4mt_small(100, 100, tying="decoder", embedding_size=8, units=8)
+        >>> model.tied_copy("mean", tying="three_way").tying
+        'three_way'
+        """
+        if tying not in TIED_ROLES:
+            raise ValueError(f"`tying` must be one of {list(TIED_ROLES)}. Received: tying={tying!r}")
+        if tying == "decoder" and self.tying == "three_way":
+            raise ValueError("To tie the decoder only, call untied_copy(tying='decoder'). Received: a three-way model")
+        return tied(self, matrix, TIED_ROLES[tying])
+
+    def untied_copy(self, *, tying="none"):
+        """A copy in which less is tied, as `resized` gives one. It computes the same until it is trained.
+
+        Each matrix gets the moments of the one that it was tied with.
+
+        Args:
+            tying: `"none"` (default) or `"decoder"`.
+
+        Raises:
+            ValueError: If no more is tied in the model, or it is quantized, or has LoRA; else as for `resized`.
+
+        Example:
+
+        >>> import keras_tying as kt
+        >>> model = kt.zoo.dl4mt_small(100, 100, tying="three_way", embedding_size=8, units=8)
+        >>> model.untied_copy().tying, model.untied_copy(tying="decoder").tying
+        ('none', 'decoder')
+        """
+        if tying not in UNTIED_ROLES:
+            raise ValueError(f"`tying` must be one of {list(UNTIED_ROLES)}. Received: tying={tying!r}")
+        return untied(self, UNTIED_ROLES[tying])
 
     def get_config(self):
         source_embedding = None if self.tying == "three_way" else self.source_embedding
