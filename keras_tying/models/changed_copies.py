@@ -10,6 +10,7 @@ from keras_tying.backend.keras_internals import slots_of
 from keras_tying.backend.variables import write_back
 from keras_tying.checks import check_integer
 from keras_tying.ids import check_ids
+from keras_tying.layers import AdaptiveEmbedding
 
 BY_ROW = ("embeddings", "bias", "lora_embeddings_a")
 """Variables of a `TiedEmbedding` whose first axis is the vocabulary; that of `reverse_embeddings` is the last."""
@@ -104,6 +105,7 @@ def untied(model):
 
 def without_lora(model):
     """`LanguageModel.without_lora`."""
+    _check_one_width(model)
     embedding = model.embedding
     if not embedding.lora_enabled:
         raise ValueError("The embedding must have LoRA. Received: one without; call its enable_lora(rank) first")
@@ -119,7 +121,16 @@ def without_lora(model):
     return _changed(model, Change({"lora_rank": None, "lora_alpha": None}, merge, frozen))
 
 
+def _check_one_width(model):
+    if isinstance(model.embedding, AdaptiveEmbedding):
+        raise ValueError(
+            "Only a model with a TiedEmbedding can be changed, because rows of different widths cannot be exchanged. "
+            f"Received: an AdaptiveEmbedding, {model.embedding.name!r}"
+        )
+
+
 def _check_no_lora(model):
+    _check_one_width(model)
     if model.embedding.lora_enabled:
         raise ValueError(
             "An embedding with LoRA cannot be tied or untied, because its delta is in both roles of a tied matrix and "
@@ -155,6 +166,7 @@ def _with_means(name, values, added):
 
 def _changed(model, change):
     """A copy of a model after a change of its embedding, compiled as the model and with the state of its optimizer."""
+    _check_one_width(model)
     if model.embedding.quantization_mode is not None:
         raise ValueError(
             "The embedding must not be quantized: change the model first and quantize it then. "
