@@ -217,23 +217,27 @@ def _block(hidden, units: int):
     return layers.Add()([hidden, layers.Dense(units)(expanded)])
 
 
-CONTENDERS: dict[str, dict[str, Callable[[Size], Work]]] = {
-    f"output layer, {backend}": {
-        "keras-tying": partial(output_layer, backend=backend, loss=without_logits),
-        "stock Keras": partial(output_layer, backend=backend, loss=with_logits),
+CONTENDERS: dict[str, dict[str, Callable[[Size], Work]]] = (
+    {
+        f"output layer, {backend}": {
+            "keras-tying": partial(output_layer, backend=backend, loss=without_logits),
+            "stock Keras": partial(output_layer, backend=backend, loss=with_logits),
+        }
+        for backend in BACKENDS
     }
-    for backend in BACKENDS
-} | {
-    f"adaptive softmax, {backend}": {
-        "keras-tying": partial(adaptive_layer, backend=backend, kind="adaptive"),
-        "keras-tying, all words": partial(adaptive_layer, backend=backend, kind="all words"),
-        "keras-tying, sampled": partial(adaptive_layer, backend=backend, kind="sampled"),
-        "PyTorch": adaptive_pytorch,
+    | {
+        f"adaptive softmax, {backend}": {
+            "keras-tying": partial(adaptive_layer, backend=backend, kind="adaptive"),
+            "keras-tying, all words": partial(adaptive_layer, backend=backend, kind="all words"),
+            "keras-tying, sampled": partial(adaptive_layer, backend=backend, kind="sampled"),
+            "PyTorch": adaptive_pytorch,
+        }
+        for backend in BACKENDS
     }
-    for backend in BACKENDS
-} | {
-    "Transformer": {
-        "keras-tying": partial(transformer, logits=False),
-        "stock Keras": partial(transformer, logits=True),
+    | {
+        "Transformer": {
+            "keras-tying": partial(transformer, logits=False),
+            "stock Keras": partial(transformer, logits=True),
+        }
     }
-}
+)

@@ -145,12 +145,13 @@ class AdaptiveEmbedding(keras.layers.Layer):
                 f"power of the number of cutoffs. Received: output_dim={output_dim}, factor={factor}, "
                 f"cutoffs={self.cutoffs}"
             )
-        self.bias = self.cluster_bias = None
+        self.bias: Any = None
+        self.cluster_bias: Any = None
         self.supports_masking = True
         self.supports_jit = not ANY_SHAPE  # TensorFlow gathers the tokens of a band, whose number XLA does not know
 
     def build(self, input_shape=None):
-        if self.built:
+        if self.built:  # type: ignore[has-type]  # Keras sets it
             return
         self.band_embeddings, self.projections = self._tables("band")
         self.output_band_embeddings, self.output_projections = self.band_embeddings, self.projections
@@ -254,8 +255,8 @@ class AdaptiveEmbedding(keras.layers.Layer):
 
     def quantize(self, mode=None, type_check=True, config=None):
         raise ValueError(
-            "An AdaptiveEmbedding cannot be quantized: use a TiedEmbedding, or leave it out with the argument `filters` "
-            f"of `Model.quantize`. Received: mode={mode!r} for {self.name!r}"
+            "An AdaptiveEmbedding cannot be quantized: use a TiedEmbedding, or leave it out by the argument `filters` of "
+            f"`Model.quantize`. Received: mode={mode!r} for {self.name!r}"
         )
 
     def get_config(self):

@@ -24,8 +24,9 @@ class BackboneModel(NextWordModel):
     Args:
         backbone: A built `keras.Model`, from its inputs to hidden states `[..., H]`.
         head: The layer that scores words: a `TiedEmbedding`, a `ReversibleEmbedding` of Keras, an
-            `AdaptiveEmbedding`, a `TiedDense`, or a `Dense` layer, without an activation. A layer of the backbone can be given by its name (saved
-            models give its place). `AugmentedLoss` needs one that embeds words as well.
+            `AdaptiveEmbedding`, a `TiedDense`, or a `Dense` layer, without an activation. A layer of the backbone can
+            be given by its name (saved models give its place). `AugmentedLoss` needs one that embeds words as well,
+            and is no `AdaptiveEmbedding`.
         **kwargs: `name`, `dtype`, `trainable`.
 
     Call arguments:

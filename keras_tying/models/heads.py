@@ -23,8 +23,8 @@ def head_of(layer):
     if not isinstance(layer, KINDS) or type(layer).call not in [kind.call for kind in KINDS]:
         raise ValueError(
             "The layer that scores words must be a TiedEmbedding, ReversibleEmbedding, AdaptiveEmbedding, TiedDense or "
-            "Dense layer, with their `call`. If such a layer is not the last one of the model, make a BackboneModel(backbone, head). "
-            f"Received: {type(layer).__name__} {getattr(layer, 'name', layer)!r}"
+            "Dense layer, with their `call`. If such a layer is not the last one of the model, make a "
+            f"BackboneModel(backbone, head). Received: {type(layer).__name__} {getattr(layer, 'name', layer)!r}"
         )
     activation = getattr(layer, "activation", None)
     if activation not in (None, keras.activations.linear):

@@ -148,5 +148,7 @@ def test_bad_arguments_are_named_in_one_line(arguments, received):
 
 
 def test_quantization_is_refused_in_one_line():
-    with pytest.raises(ValueError, match=r"\AAn AdaptiveEmbedding cannot be quantized[^\n]*Received: mode='int8'[^\n]*\Z"):
+    with pytest.raises(
+        ValueError, match=r"\AAn AdaptiveEmbedding cannot be quantized[^\n]*Received: mode='int8'[^\n]*\Z"
+    ):
         adaptive().quantize("int8")

@@ -1,4 +1,4 @@
-"""Cross-entropy under an adaptive softmax equals that of all log-probabilities, also its gradients, on every backend."""
+"""Cross-entropy under an adaptive softmax, and its gradients, equal those of all log-probabilities on any backend."""
 
 import contextlib
 import importlib.util
@@ -179,7 +179,9 @@ def test_masked_ignored_and_weightless_targets_do_not_count(rng):
 )
 def test_losses_that_need_all_words_are_refused_in_one_line(loss):
     model = model_of()
-    message = rf"\AAn AdaptiveEmbedding needs the loss `SequenceCrossEntropy`[^\n]*Received: {type(loss).__name__}[^\n]*\Z"
+    message = (
+        rf"\AAn AdaptiveEmbedding needs the loss `SequenceCrossEntropy`[^\n]*Received: {type(loss).__name__}[^\n]*\Z"
+    )
     with pytest.raises(ValueError, match=message):
         model.compile("sgd", loss)
     with pytest.raises(ValueError, match=message):

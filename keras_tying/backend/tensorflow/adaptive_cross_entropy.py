@@ -8,7 +8,8 @@ from keras_tying.losses.fused_cross_entropy import token_losses, total_loss
 def tail_total_loss(inside, hidden, targets, weights, output):
     """`total_loss` of the tokens `inside`, `[N]`; negative log-likelihoods `[N]`, 0 for the others."""
     places = tf.where(inside)
-    total, nll = total_loss(*(tf.gather_nd(each, places) for each in (hidden, targets, weights)), output)
+    hidden, targets, weights = (tf.gather_nd(each, places) for each in (hidden, targets, weights))
+    total, nll = total_loss(hidden, targets, weights, output)
     return total, _spread(nll, places, inside)
 
 
