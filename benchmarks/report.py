@@ -38,8 +38,8 @@ TITLES = {
     "large_vocabularies": "Output layer of 90,000 words, 500 wide, 4,000 tokens; causal Transformer of 50,000 words; "
     "stock Keras is the same work with all logits, on the same backend",
     "adaptive_softmax": "Output layer of 250,000 words, 512 wide, 4,000 tokens whose targets are as frequent as words: "
-    "adaptive softmax with cutoffs 20,000 and 60,000, all words, 8,192 sampled words, and the adaptive softmax of PyTorch; "
-    "values and gradients, tokens per second",
+    "adaptive softmax with cutoffs 20,000 and 60,000, all words, 8,192 sampled words, and the adaptive softmax of "
+    "PyTorch; values and gradients, tokens per second",
     "evaluation": "Computing the perplexity of a text, words per second",
     "generation": "Generating 20 texts in parallel, words per second",
     "waiting": "Training with and without reading a text, words per second",

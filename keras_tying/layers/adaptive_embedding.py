@@ -255,7 +255,7 @@ class AdaptiveEmbedding(keras.layers.Layer):
 
     def quantize(self, mode=None, type_check=True, config=None):
         raise ValueError(
-            "An AdaptiveEmbedding cannot be quantized: use a TiedEmbedding, or leave it out by the argument `filters` of "
+            "An AdaptiveEmbedding cannot be quantized: use a TiedEmbedding, or leave it out with `filters` of "
             f"`Model.quantize`. Received: mode={mode!r} for {self.name!r}"
         )
 

@@ -201,7 +201,7 @@ def loss_and_gradient_of_some(function, rng, monkeypatch, share):
     with tf.GradientTape() as tape:
         tape.watch(sources)
         total, nll = function(inside, hidden, targets, weights, output)
-    return [total, nll, *tape.gradient(total, sources)]
+    return [total, nll, *map(tf.convert_to_tensor, tape.gradient(total, sources))]
 
 
 @case(adaptive.tail_token_losses)
