@@ -2,21 +2,21 @@
 
 import tensorflow as tf
 
-from keras_tying.losses.fused_cross_entropy import token_losses, total_loss
+from keras_tying.losses import adaptive_cross_entropy as portable
 
 
 def tail_total_loss(inside, hidden, targets, weights, output):
     """`total_loss` of the tokens `inside`, `[N]`; negative log-likelihoods `[N]`, 0 for the others."""
     places = tf.where(inside)
     hidden, targets, weights = (tf.gather_nd(each, places) for each in (hidden, targets, weights))
-    total, nll = total_loss(hidden, targets, weights, output)
+    total, nll = portable.total_loss(hidden, targets, weights, output)
     return total, _spread(nll, places, inside)
 
 
 def tail_token_losses(inside, hidden, targets, output):
     """Negative log-likelihoods `[N]` of the tokens `inside`, 0 for the others."""
     places = tf.where(inside)
-    _, nll = token_losses(tf.gather_nd(hidden, places), tf.gather_nd(targets, places), output)
+    _, nll = portable.token_losses(tf.gather_nd(hidden, places), tf.gather_nd(targets, places), output)
     return _spread(nll, places, inside)
 
 

@@ -2,18 +2,18 @@
 
 import torch
 
-from keras_tying.losses.fused_cross_entropy import token_losses, total_loss
+from keras_tying.losses import adaptive_cross_entropy as portable
 
 
 def tail_total_loss(inside, hidden, targets, weights, output):
     """`total_loss` of the tokens `inside`, `[N]`; negative log-likelihoods `[N]`, 0 for the others."""
-    total, nll = total_loss(hidden[inside], targets[inside], weights[inside], output)
+    total, nll = portable.total_loss(hidden[inside], targets[inside], weights[inside], output)
     return total, _spread(nll, inside)
 
 
 def tail_token_losses(inside, hidden, targets, output):
     """Negative log-likelihoods `[N]` of the tokens `inside`, 0 for the others."""
-    _, nll = token_losses(hidden[inside], targets[inside], output)
+    _, nll = portable.token_losses(hidden[inside], targets[inside], output)
     return _spread(nll, inside)
 
 
