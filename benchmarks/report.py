@@ -156,7 +156,7 @@ def page(found: dict[str, dict]) -> list[str]:
 def speed_table(results: dict[str, dict]) -> str:
     """Words per second of every contender, and the ratios of speed and memory of keras-tying to each other one."""
     names = list(rates(next(iter(results.values()))))
-    others = [name for name in names if not name.startswith(OURS)]
+    others = [name for name in names if name != OURS]
     columns = ["", *names, *(f"speed vs {name}" for name in others)]
     columns += [f"memory vs {name}" for name in others if any("memory_ratio" in each for each in results.values())]
     shares = {key: title for key, title in SHARES.items() if any(key in each for each in results.values())}
