@@ -96,7 +96,7 @@ class AdaptiveEmbedding(keras.layers.Layer):
     >>> tuple(vectors.shape), [band.width for band in embedding.bands]
     ((1, 3, 512), [512, 128, 32])
     >>> embedding.count_params()  # a matrix of all words has 128,000,000
-    21774946
+    21772946
     >>> small = kt.layers.AdaptiveEmbedding(100, 8, cutoffs=(20, 50), factor=2)
     >>> log_probabilities = small(np.ones((1, 8)), reverse=True)
     >>> round(float(np.exp(np.asarray(log_probabilities)).sum()), 3)
