@@ -95,6 +95,15 @@ def large_vocabularies(rounds: int) -> dict:
     return results
 
 
+def adaptive_softmax(rounds: int) -> dict:
+    """The output layer of 250,000 words with an adaptive softmax, with all words and with sampled ones."""
+    size = Size(vocabulary=250_000, units=512, batch_size=4000, sequence_length=1)
+    return {
+        NAMES[backend]: compare(f"adaptive softmax, {backend}", size, 1, rounds, backend=backend)
+        for backend in BACKENDS
+    }
+
+
 def evaluation(rounds: int) -> dict:
     """Words per second when the perplexity of a text is computed."""
     return {name: compare("evaluation", size, 2 * STEPS_PER_TURN[name], rounds) for name, size in SIZES.items()}
@@ -174,6 +183,7 @@ PARTS = {
     "profile_on_jax": profile_on_jax,
     "output_layer": output_layer,
     "large_vocabularies": large_vocabularies,
+    "adaptive_softmax": adaptive_softmax,
     "evaluation": evaluation,
     "generation": generation,
     "waiting": waiting,

@@ -41,6 +41,11 @@ class Decoder(keras.layers.Layer):
 
 
 LAYERS = {
+    "AdaptiveEmbedding": (lambda: kt.layers.AdaptiveEmbedding(V, H, cutoffs=(4, 8), factor=2), IDS),
+    "AdaptiveEmbedding, untied": (
+        lambda: kt.layers.AdaptiveEmbedding(V, H, cutoffs=(4,), factor=2, tie_weights=False),
+        IDS,
+    ),
     "AnnotationAttention": (lambda: kt.layers.AnnotationAttention(4), STATE, SEQUENCE),
     "CarriedState": (lambda: kt.layers.CarriedState([H]), SEQUENCE),
     "ConditionalGRU": (lambda: Decoder(kt.layers.ConditionalGRU(H)), SEQUENCE, SEQUENCE, STATE),
@@ -105,6 +110,7 @@ FURTHER = {
     "tied": (("nnjm_global", "skip_gram", "vd_lstm_small"), {"tied": True}),
     "projection": (("ptb_small", "ptb_medium", "ptb_large"), {"projection": True}),
     "untied, projection": (("ptb_small", "ptb_medium", "ptb_large"), {"tied": False, "projection": True}),
+    "adaptive": (("ptb_small",), {"adaptive_cutoffs": (4, 8), "adaptive_factor": 2}),
     "no tying": (("dl4mt",), {"tying": "none"}),
     "three-way": (("dl4mt",), {"tying": "three_way"}),
 }

@@ -9,7 +9,6 @@ from keras_tying.data import Vocabulary
 from keras_tying.export.rows import column, first_of_each_row, largest, option
 from keras_tying.export.saving import check_exportable, checked, save_signatures, trace
 from keras_tying.export.text import TextInGraph
-from keras_tying.losses.fused_cross_entropy import token_losses
 from keras_tying.models.sampling import candidate_scores
 
 
@@ -84,7 +83,7 @@ class ServedLanguageModel:
         inputs, targets, lengths = self.text.with_ends(sentences)
         hidden, _ = self.model.hidden_states(inputs, training=False)
         flat = tf.reshape(hidden, [-1, hidden.shape[-1]])
-        _, nll = token_losses(flat, tf.reshape(targets, [-1]), self.model.output_projection)
+        _, nll = self.model.output_projection.token_losses(flat, tf.reshape(targets, [-1]))
         real = tf.sequence_mask(lengths, tf.shape(targets)[1], tf.float32)
         log_probability = -tf.reduce_sum(tf.reshape(nll, tf.shape(targets)) * real, axis=1)
         return {

@@ -1,5 +1,6 @@
 """Layers: tied embedding, recurrent layers, attention and dropout."""
 
+from keras_tying.layers.adaptive_embedding import AdaptiveEmbedding
 from keras_tying.layers.annotation_attention import AnnotationAttention
 from keras_tying.layers.carried_state import CarriedState
 from keras_tying.layers.conditional_gru import ConditionalGRU
@@ -15,6 +16,7 @@ from keras_tying.layers.word_dropout import WordDropout
 
 __all__ = [
     "LSTM",
+    "AdaptiveEmbedding",
     "AnnotationAttention",
     "CarriedState",
     "ConditionalGRU",

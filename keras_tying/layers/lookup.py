@@ -14,8 +14,8 @@ from keras_tying.backend import dispatch
 
 
 def embedding_matrix(layer):
-    """The matrix `[V, H]` with which an embedding layer embeds words: its variable, or floats if it is quantized."""
-    if layer.quantization_mode is None:
+    """The matrix `[V, H]` with which an embedding layer embeds words: its variable if it has such a one of floats."""
+    if layer.quantization_mode is None and hasattr(layer, "embeddings"):
         return layer.embeddings
     return layer(ops.arange(layer.input_dim, dtype="int32"))
 

@@ -10,7 +10,8 @@ from keras_tying.backend.keras_internals import mask_of
 from keras_tying.backend.replicas import rows_of_batch, sum_over_replicas
 from keras_tying.checks import check_number, check_rate
 from keras_tying.ids import check_ids
-from keras_tying.losses.fused_cross_entropy import losses_from_logits, token_losses, total_loss
+from keras_tying.losses.adaptive_cross_entropy import AdaptiveProjection
+from keras_tying.losses.fused_cross_entropy import losses_from_logits
 
 REDUCTIONS = ("sum_over_steps", "sum", "sum_over_batch_size", "mean", "mean_with_sample_weight", "none", None)
 
@@ -129,7 +130,8 @@ class SequenceCrossEntropy(keras.losses.Loss):
         Args:
             y_true: Targets `[B, T]`.
             hidden: Hidden states before the output embedding, `[B, T, H]`. Their mask, if any, says what counts.
-            output: The `OutputProjection` of the model. Temperature and label smoothing are those of this loss.
+            output: The `OutputProjection` of the model, or its `AdaptiveProjection`. Temperature and label smoothing
+                are those of this loss.
             sample_weight: Optional weights of rows, `[B]` or `[B, 1]`, or of tokens, `[B, T]`.
             training: Whether a gradient is needed.
             seed: Seed generator, for losses that draw random numbers.
@@ -139,10 +141,14 @@ class SequenceCrossEntropy(keras.losses.Loss):
             weight of each token in a mean `[B, T]`.
 
         Raises:
-            ValueError: If the loss has no reduction, or the targets do not have the shape of the hidden states.
+            ValueError: If the loss has no reduction, the targets do not have the shape of the hidden states, or the
+                loss cannot be computed with an `AdaptiveProjection`.
         """
         if self.reduction in ("none", None):
             raise ValueError(f"A model needs a loss with a reduction. Received: reduction={self.reduction!r}")
+        adaptive = isinstance(output, AdaptiveProjection)
+        if adaptive:
+            self.check_adaptive()
         mask = mask_of(hidden)
         y_true = _without_last_axis(ops.convert_to_tensor(y_true), hidden)
         counted = self._counted(y_true, sample_weight, mask)
@@ -154,7 +160,8 @@ class SequenceCrossEntropy(keras.losses.Loss):
             ops.reshape(targets, (-1,)),
             ops.reshape(self.token_weights(y_true, sample_weight, mask), (-1,)),
         )
-        total, nll = self._from_tokens(*flat, self._applied_to(output, hidden), training, seed)
+        applied = output if adaptive else self._applied_to(output, hidden)
+        total, nll = self._from_tokens(*flat, applied, training, seed)
         nll = ops.reshape(nll, ops.shape(y_true))
         if mask is not None:
             nll = ops.where(mask, nll, 0)
@@ -165,13 +172,25 @@ class SequenceCrossEntropy(keras.losses.Loss):
     def _from_tokens(self, hidden, targets, weights, output, training, seed):
         """The scalar loss and the negative log-likelihoods `[N]` of tokens."""
         if training:
-            return total_loss(hidden, targets, weights, output)
-        objective, nll = token_losses(hidden, targets, output)
+            return output.total_loss(hidden, targets, weights)
+        objective, nll = output.token_losses(hidden, targets)
         return ops.sum(objective * weights), nll
 
     def _applied_to(self, output, hidden):
         """The output projection with the temperature and label smoothing of this loss."""
         return replace(output, temperature=self.temperature, label_smoothing=self.label_smoothing)
+
+    def check_adaptive(self):
+        """Raises ValueError if the loss cannot be computed with an adaptive softmax.
+
+        Temperature, label smoothing and the losses of subclasses need the scores of all words from one matrix.
+        """
+        if type(self) is not SequenceCrossEntropy or self.temperature != 1 or self.label_smoothing:
+            raise ValueError(
+                "An AdaptiveEmbedding needs the loss `SequenceCrossEntropy` without temperature and label smoothing; "
+                f"with a TiedEmbedding all losses work. Received: {type(self).__name__} with temperature="
+                f"{self.temperature}, label_smoothing={self.label_smoothing}"
+            )
 
     def _ignored(self, y_true):
         return ops.equal(ops.cast(y_true, "int32"), self.ignore_id)

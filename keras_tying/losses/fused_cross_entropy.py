@@ -82,6 +82,14 @@ class OutputProjection:
     soft_target: SoftTarget | None = None
     dtype: str | None = None
 
+    def total_loss(self, hidden, targets, weights):
+        """The function `total_loss` with these parameters."""
+        return total_loss(hidden, targets, weights, self)
+
+    def token_losses(self, hidden, targets):
+        """The function `token_losses` with these parameters."""
+        return token_losses(hidden, targets, self)
+
     @property
     def settings(self):
         """The settings alone, which a compiled function can depend on."""
@@ -416,7 +424,11 @@ def longest_chunk(output):
     return max(1, LOGITS_PER_CHUNK // words, width // 2)
 
 
-def chunk_length(tokens, output):
-    """Tokens of a chunk, for chunks of about the same length."""
-    chunks = max(1, -(-tokens // longest_chunk(output)))
+def chunk_length(tokens, output, parts=1):
+    """Tokens of a chunk, for chunks of about the same length.
+
+    There are at least `parts` chunks, unless they would be too short for the width of the embeddings.
+    """
+    shortest = max(1, output.embeddings.shape[1] // 2)
+    chunks = max(1, -(-tokens // longest_chunk(output)), min(parts, tokens // shortest))
     return max(1, -(-tokens // chunks))

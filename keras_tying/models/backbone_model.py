@@ -5,7 +5,7 @@ import keras
 from keras_tying.backend.keras_internals import layer_of_output, layers_within
 from keras_tying.losses import SequenceCrossEntropy
 from keras_tying.models.composed_model import policy_of
-from keras_tying.models.heads import KINDS, head_of, head_width
+from keras_tying.models.heads import KINDS, REVERSIBLE, head_of, head_width
 from keras_tying.models.next_word_model import Example, NextWordModel, arguments_of
 
 
@@ -23,9 +23,10 @@ class BackboneModel(NextWordModel):
 
     Args:
         backbone: A built `keras.Model`, from its inputs to hidden states `[..., H]`.
-        head: The layer that scores words: a `TiedEmbedding`, a `ReversibleEmbedding` of Keras, a `TiedDense`, or a
-            `Dense` layer, without an activation. A layer of the backbone can be given by its name (saved
-            models give its place). `AugmentedLoss` needs one that embeds words as well.
+        head: The layer that scores words: a `TiedEmbedding`, a `ReversibleEmbedding` of Keras, an
+            `AdaptiveEmbedding`, a `TiedDense`, or a `Dense` layer, without an activation. A layer of the backbone can
+            be given by its name (saved models give its place). `AugmentedLoss` needs one that embeds words as well,
+            and is no `AdaptiveEmbedding`.
         **kwargs: `name`, `dtype`, `trainable`.
 
     Call arguments:
@@ -91,8 +92,7 @@ class BackboneModel(NextWordModel):
     @property
     def embedding(self):
         """The head, if it embeds words as well."""
-        embeds = isinstance(self.output_embedding, keras.layers.ReversibleEmbedding)
-        return self.output_embedding if embeds else None
+        return self.output_embedding if isinstance(self.output_embedding, REVERSIBLE) else None
 
     @property
     def auto_loss(self):
@@ -133,9 +133,9 @@ def without_logits(model):
     Both models have the same variables: what trains one, trains the other.
 
     Args:
-        model: A functional or built `Sequential` model with one output, which a `TiedEmbedding` or
-            `ReversibleEmbedding` (called with `reverse=True`), a `TiedDense` or a `Dense` layer computes from hidden
-            states.
+        model: A functional or built `Sequential` model with one output, which a `TiedEmbedding`,
+            `ReversibleEmbedding` or `AdaptiveEmbedding` (called with `reverse=True`), a `TiedDense` or a `Dense` layer
+            computes from hidden states.
 
     Returns:
         A `BackboneModel`, not compiled.

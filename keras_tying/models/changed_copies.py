@@ -349,9 +349,17 @@ def without_lora(model):
 
 
 def _layers(model):
-    """The embedding layers of a model by the argument that takes them, each once."""
+    """The embedding layers of a model by the argument that takes them, each once.
+
+    Raises:
+        ValueError: If one has no matrix with a row for each word.
+    """
     config = model.get_config()
-    return {name: getattr(model, name) for name in ARGUMENTS if config.get(name) and SHARED not in config[name]}
+    layers = {name: getattr(model, name) for name in ARGUMENTS if config.get(name) and SHARED not in config[name]}
+    for name, layer in layers.items():
+        if not isinstance(layer, keras.layers.Embedding):
+            raise ValueError(f"`{name}` must be a keras.layers.Embedding or a TiedEmbedding. Received: {layer!r}")
+    return layers
 
 
 def _places(model) -> dict[str, Place]:
@@ -428,9 +436,6 @@ def _changed(model, change):
             "The model must not be quantized: change it first and quantize it then. "
             f"Received: layer {quantized[0].name!r} with quantization_mode={quantized[0].quantization_mode!r}"
         )
-    for argument, layer in _layers(model).items():
-        if not isinstance(layer, keras.layers.Embedding):
-            raise ValueError(f"`{argument}` must be a keras.layers.Embedding or a TiedEmbedding. Received: {layer!r}")
     change.config(config)
     copy = type(model).from_config(config)
     weights = _after(change.weights, _by_path(model.weights), model, copy)

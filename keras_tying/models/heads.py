@@ -3,9 +3,15 @@
 import keras
 from keras import ops
 
-from keras_tying.layers import TiedDense, TiedEmbedding
+from keras_tying.layers import AdaptiveEmbedding, TiedDense, TiedEmbedding
+from keras_tying.layers.lookup import embedding_matrix
+from keras_tying.losses import AdaptiveProjection, OutputProjection
+from keras_tying.losses.adaptive_cross_entropy import Tail
 
-KINDS = (TiedEmbedding, keras.layers.ReversibleEmbedding, TiedDense, keras.layers.Dense)
+REVERSIBLE = (keras.layers.ReversibleEmbedding, AdaptiveEmbedding)
+"""Heads that embed words as well."""
+
+KINDS = (TiedEmbedding, *REVERSIBLE, TiedDense, keras.layers.Dense)
 
 
 def head_of(layer):
@@ -16,9 +22,9 @@ def head_of(layer):
     """
     if not isinstance(layer, KINDS) or type(layer).call not in [kind.call for kind in KINDS]:
         raise ValueError(
-            "The layer that scores words must be a TiedEmbedding, ReversibleEmbedding, TiedDense or Dense layer, with "
-            "their `call`. If such a layer is not the last one of the model, make a BackboneModel(backbone, head). "
-            f"Received: {type(layer).__name__} {getattr(layer, 'name', layer)!r}"
+            "The layer that scores words must be a TiedEmbedding, ReversibleEmbedding, AdaptiveEmbedding, TiedDense or "
+            "Dense layer, with their `call`. If such a layer is not the last one of the model, make a "
+            f"BackboneModel(backbone, head). Received: {type(layer).__name__} {getattr(layer, 'name', layer)!r}"
         )
     activation = getattr(layer, "activation", None)
     if activation not in (None, keras.activations.linear):
@@ -36,15 +42,28 @@ def head_of(layer):
 
 def head_scores(layer, hidden):
     """Logits `[..., V]` of hidden states `[..., H]`."""
-    return layer(hidden, reverse=True) if isinstance(layer, keras.layers.ReversibleEmbedding) else layer(hidden)
+    return layer(hidden, reverse=True) if isinstance(layer, REVERSIBLE) else layer(hidden)
 
 
-def head_parameters(layer):
-    """Output embeddings `[V, H]`, bias `[V]`, soft cap and dtype of a head, as arguments of `OutputProjection`.
+def head_projection(layer, embedding=None):
+    """The parameters of a head, as an argument of losses: an `OutputProjection` or an `AdaptiveProjection`.
+
+    Args:
+        layer: The head.
+        embedding: The layer that embeds the words, for losses that need their input embeddings.
 
     Raises:
         ValueError: If a layer of Keras is quantized.
     """
+    if isinstance(layer, AdaptiveEmbedding):
+        head, *tails = layer.output_tables()
+        tails = tuple(Tail(each.projection, OutputProjection(each.embeddings, each.bias)) for each in tails)
+        return AdaptiveProjection(OutputProjection(head.embeddings, head.bias), tails, layer.compute_dtype)
+    input_embeddings = None if embedding is None else embedding_matrix(embedding)
+    return OutputProjection(**_parameters(layer), input_embeddings=input_embeddings)
+
+
+def _parameters(layer):
     dtype = getattr(layer, "reverse_dtype", None) or layer.compute_dtype
     if isinstance(layer, TiedEmbedding):
         found = {"embeddings": layer.output_embeddings, "bias": layer.bias}

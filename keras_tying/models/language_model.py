@@ -9,7 +9,7 @@ from keras_tying.backend.compilation import compile_function
 from keras_tying.backend.replicas import part_of, scope_of
 from keras_tying.checks import check_integer
 from keras_tying.ids import check_ids
-from keras_tying.layers import CarriedState, TiedEmbedding, WordDropout
+from keras_tying.layers import AdaptiveEmbedding, CarriedState, TiedEmbedding, WordDropout
 from keras_tying.layers.lookup import embedding_matrix
 from keras_tying.losses import SequenceCrossEntropy
 from keras_tying.models.changed_copies import ChangedCopies
@@ -47,7 +47,7 @@ class LanguageModel(ChangedCopies, NextWordModel):
     recurrent states from one window to the next. `keras_tying.zoo` builds published models.
 
     Args:
-        embedding: The `TiedEmbedding` of the words. It also scores the next word.
+        embedding: The `TiedEmbedding` or `AdaptiveEmbedding` of the words. It also scores the next word.
         hidden_layers: List of layers, from embedded words `[B, T, H]` to hidden states `[B, T, H]` before the output
             embedding. Recurrent layers need `return_sequences=True` and `return_state=True`.
         state_reset_rate: Float in [0, 1), the probability that a row starts a window of training from a zero state
@@ -88,8 +88,10 @@ class LanguageModel(ChangedCopies, NextWordModel):
     """
 
     def __init__(self, embedding, hidden_layers, *, state_reset_rate=0.0, **kwargs):
-        if not isinstance(embedding, TiedEmbedding):
-            raise ValueError(f"`embedding` must be a TiedEmbedding. Received: embedding={embedding!r}")
+        if not isinstance(embedding, (TiedEmbedding, AdaptiveEmbedding)):
+            raise ValueError(
+                f"`embedding` must be a TiedEmbedding or AdaptiveEmbedding. Received: embedding={embedding!r}"
+            )
         super().__init__(**{"dtype": policy_of(embedding), **kwargs})
         self.embedding = embedding
         self.hidden_layers = list(hidden_layers)
@@ -115,8 +117,8 @@ class LanguageModel(ChangedCopies, NextWordModel):
 
     @property
     def tied(self):
-        """Whether input and output embeddings are one variable."""
-        return self.embedding.tie_weights
+        """Whether input and output embeddings are one variable; in an `AdaptiveEmbedding` also the projections."""
+        return self.embedding.tie_weights and getattr(self.embedding, "tie_projections", True)
 
     @property
     def output_embedding(self):

@@ -7,12 +7,11 @@ import keras
 
 from keras_tying.backend.keras_internals import compiled_metrics, take_loss_as_built
 from keras_tying.backend.replicas import replicas_in_step
-from keras_tying.layers import CarriedState
-from keras_tying.layers.lookup import embedding_matrix
-from keras_tying.losses import OutputProjection, SequenceCrossEntropy
+from keras_tying.layers import AdaptiveEmbedding, CarriedState
+from keras_tying.losses import SequenceCrossEntropy
 from keras_tying.metrics import Perplexity
 from keras_tying.models.composed_model import ComposedModel
-from keras_tying.models.heads import head_parameters, head_scores
+from keras_tying.models.heads import head_projection, head_scores
 
 
 class Example(NamedTuple):
@@ -125,7 +124,7 @@ class NextWordModel(ComposedModel):
             **kwargs: Further arguments.
 
         Raises:
-            ValueError: If the loss takes probabilities.
+            ValueError: If the loss takes probabilities, or an `AdaptiveEmbedding` cannot train with it.
         """
         loss = self.auto_loss if isinstance(loss, str) and loss == "auto" else loss
         if _takes_probabilities(loss):
@@ -133,6 +132,8 @@ class NextWordModel(ComposedModel):
                 "`loss` must take logits: pass 'auto' or keras.losses.SparseCategoricalCrossentropy(from_logits=True). "
                 f"Received: {getattr(loss, 'name', loss)!r}, which takes probabilities"
             )
+        if isinstance(loss, SequenceCrossEntropy) and isinstance(self.output_embedding, AdaptiveEmbedding):
+            loss.check_adaptive()
         super().compile(optimizer, loss, *args, **kwargs)
         if self._loss_takes_hidden:
             take_loss_as_built(self)
@@ -145,8 +146,7 @@ class NextWordModel(ComposedModel):
     @property
     def output_projection(self):
         """The parameters of the output embedding, as an argument of losses."""
-        input_embeddings = None if self.embedding is None else embedding_matrix(self.embedding)
-        return OutputProjection(**head_parameters(self.output_embedding), input_embeddings=input_embeddings)
+        return head_projection(self.output_embedding, self.embedding)
 
     def scores(self, hidden):
         """Logits `[..., V]` of hidden states `[..., H]`."""

@@ -3,7 +3,7 @@
 import keras
 
 from keras_tying.checks import check_integer
-from keras_tying.layers import LSTM, Dropout, TiedEmbedding, WordDropout
+from keras_tying.layers import LSTM, AdaptiveEmbedding, Dropout, TiedEmbedding, WordDropout
 from keras_tying.models import LanguageModel
 from keras_tying.zoo.initial_weights import uniform
 from keras_tying.zoo.variational_dropout import VariationalDropout, as_dropout
@@ -31,6 +31,8 @@ def recurrent_language_model(
     output_bias=True,
     logit_soft_cap=None,
     embeddings_constraint=None,
+    adaptive_cutoffs=None,
+    adaptive_factor=4,
     **kwargs,
 ):
     """Language model of embedding, recurrent layers with dropout, optional projection and output embedding.
@@ -56,6 +58,10 @@ def recurrent_language_model(
         output_bias: Boolean, whether the output embedding has a bias. Defaults to `True`.
         logit_soft_cap: Optional float, soft cap of the logits.
         embeddings_constraint: Optional constraint of the (input) embedding, for example `UnitNorm(axis=1)`.
+        adaptive_cutoffs: Optional integers, for large vocabularies: the embedding is an `AdaptiveEmbedding` with these
+            cutoffs, for which the words must be in order of decreasing frequency.
+        adaptive_factor: Integer, by which the vectors of each band of words are narrower than those of the band
+            before. Defaults to 4.
         **kwargs: `name` and `dtype` of the model.
 
     Returns:
@@ -79,22 +85,34 @@ def recurrent_language_model(
             "`projection_regularizer` needs `projection=True`. "
             f"Received: projection_regularizer={projection_regularizer!r}, projection={projection}"
         )
+    if adaptive_cutoffs is not None and (logit_soft_cap, embeddings_constraint) != (None, None):
+        raise ValueError(
+            "`adaptive_cutoffs` excludes `logit_soft_cap` and `embeddings_constraint`. Received: "
+            f"adaptive_cutoffs={adaptive_cutoffs}, logit_soft_cap={logit_soft_cap}, "
+            f"embeddings_constraint={embeddings_constraint!r}"
+        )
     for name, value in {"vocabulary_size": vocabulary_size, "units": units, "num_layers": num_layers}.items():
         check_integer(name, value)
     dropout, initializer = as_dropout(dropout), uniform(initializer_range)
     dtype = keras.dtype_policies.get(kwargs.pop("dtype", None))
-    embedding = TiedEmbedding(
-        vocabulary_size,
-        units,
-        tie_weights=tied,
-        use_bias=output_bias,
-        embeddings_constraint=embeddings_constraint,
-        embeddings_initializer=initializer(),
-        bias_initializer=initializer(),
-        logit_soft_cap=logit_soft_cap,
-        dtype=dtype,
-        name="embedding",
-    )
+    settings = {
+        "tie_weights": tied,
+        "use_bias": output_bias,
+        "embeddings_initializer": initializer(),
+        "bias_initializer": initializer(),
+        "dtype": dtype,
+        "name": "embedding",
+    }
+    embedding: TiedEmbedding | AdaptiveEmbedding
+    if adaptive_cutoffs is None:
+        cap, constraint = logit_soft_cap, embeddings_constraint
+        embedding = TiedEmbedding(
+            vocabulary_size, units, logit_soft_cap=cap, embeddings_constraint=constraint, **settings
+        )
+    else:
+        embedding = AdaptiveEmbedding(
+            vocabulary_size, units, cutoffs=adaptive_cutoffs, factor=adaptive_factor, **settings
+        )
     # Layers draw their seeds when they are created, so the order below determines the initial weights.
     hidden_layers = []
     if isinstance(dropout, VariationalDropout) and dropout.words:

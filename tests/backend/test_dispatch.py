@@ -15,6 +15,7 @@ from keras_tying import backend
 from keras_tying.backend.tensorflow import batches as fast_batches
 from keras_tying.backend.tensorflow import scan
 from keras_tying.layers import conditional_gru, gru, lookup, lstm, recurrent_highway
+from keras_tying.losses import adaptive_cross_entropy as adaptive
 from keras_tying.losses import fused_cross_entropy as fused
 from keras_tying.losses.fused_cross_entropy import OutputProjection, SoftTarget
 from keras_tying.models import beam_search, skip_gram
@@ -190,6 +191,23 @@ def losses_with_any_gradient(function, rng, monkeypatch, **options):
             total = tf.reduce_sum(upstream * function(hidden, targets, weights, output))
         found += [total, *tape.gradient(total, sources)]
     return found
+
+
+@case(adaptive.tail_total_loss, some={"share": 0.4}, none={"share": 0.0})
+def loss_and_gradient_of_some(function, rng, monkeypatch, share):
+    output, hidden, inside = output_of(rng), normal(rng, 23, 5), rng.uniform(size=23) < share
+    targets = tf.constant(np.where(inside, rng.integers(0, 17, 23), 99), tf.int32)
+    weights, sources = tf.constant(rng.uniform(size=23), tf.float32), [hidden, *output.trained.values()]
+    with tf.GradientTape() as tape:
+        tape.watch(sources)
+        total, nll = function(inside, hidden, targets, weights, output)
+    return [total, nll, *map(tf.convert_to_tensor, tape.gradient(total, sources))]
+
+
+@case(adaptive.tail_token_losses)
+def losses_of_some_tokens(function, rng, monkeypatch):
+    inside, targets = rng.uniform(size=23) < 0.4, tf.constant(rng.integers(0, 17, 23), tf.int32)
+    return function(inside, normal(rng, 23, 5), targets, output_of(rng))
 
 
 def translator(rng, size=4, **arguments):

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from keras.layers import LSTM, Dense, Dropout, Embedding, ReversibleEmbedding
 
-from keras_tying.layers import TiedDense, TiedEmbedding
+from keras_tying.layers import AdaptiveEmbedding, TiedDense, TiedEmbedding
 from keras_tying.losses import AugmentedLoss, SequenceCrossEntropy, fused_cross_entropy
 from keras_tying.models import BackboneModel, Losses, without_logits
 
@@ -21,12 +21,15 @@ def functional(head):
     if head == "tied dense":
         embedding = TiedEmbedding(WORDS, WIDTH)
         return keras.Model(words, TiedDense(embedding)(recurrent(embedding(words))))
+    if head == "adaptive":
+        embedding = AdaptiveEmbedding(WORDS, WIDTH, cutoffs=(10, 20), factor=2)
+        return keras.Model(words, embedding(recurrent(embedding(words)), reverse=True))
     tied = {"tied": TiedEmbedding, "masked": TiedEmbedding}.get(head, ReversibleEmbedding)
     embedding = tied(WORDS, WIDTH, head != "untied", mask_zero=head == "masked", logit_soft_cap=5.0)
     return keras.Model(words, embedding(recurrent(embedding(words)), reverse=True))
 
 
-HEADS = ["tied", "masked", "reversible", "untied", "tied dense", "dense"]
+HEADS = ["tied", "masked", "reversible", "untied", "tied dense", "dense", "adaptive"]
 
 
 @pytest.fixture
