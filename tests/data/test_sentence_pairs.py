@@ -171,7 +171,7 @@ def test_phrases_are_distinct_and_held_out():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"name": "europarl"}, "There is no parallel corpus 'europarl'"),
+        ({"name": "opus"}, "There is no parallel corpus 'opus'"),
         ({"name": "embedded", "target": "xx"}, "CLDR has no such language"),
         ({"name": "embedded", "target": "en"}, "Received: 'en' twice"),
         ({"name": "multi30k", "target": "cs", "data_dir": "."}, "Received: 'cs'"),

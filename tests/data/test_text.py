@@ -203,7 +203,9 @@ def test_embedded_corpus_shares_no_paragraph_between_splits(corpus):
 
 def test_the_error_for_an_unknown_corpus_lists_all_corpora():
     with pytest.raises(
-        ValueError, match=r"no corpus 'pbt'. Known: \['bbc', 'embedded', 'imdb', 'ptb', 'text8', 'wikitext-2'\]"
+        ValueError,
+        match=r"no corpus 'pbt'. Known: \['bbc', 'embedded', 'imdb', 'ptb', 'text8', 'text8-split', 'wikitext-2', "
+        r"'wikitext-2-first-half', 'wikitext-2-second-half'\]",
     ):
         load_corpus("pbt")
 
