@@ -86,8 +86,8 @@ def test_record_writes_metrics_and_curves_beside_the_recipe_and_pages_are_made_o
     (row,) = re.findall(r"^\| test perplexity \| (.*) \| (.*) \|$", card, re.M)
     assert row == ("—", f"{results['test_perplexity']:.1f}")
     assert results["command"] in card
-    (shown,) = re.findall(r"^\| \[tiny\]\(tiny.md\) .* \| ([\d.]+) \|$", pages[zoo / "README.md"], re.M)
-    assert shown == f"{results['test_perplexity']:.1f}"
+    (shown,) = re.findall(r"^\| \[tiny\]\(tiny.md\) .* \| ([\d.]+) \| (\d+) \|$", pages[zoo / "README.md"], re.M)
+    assert shown == (f"{results['test_perplexity']:.1f}", "1")
 
 
 def test_a_run_that_the_recipe_does_not_describe_is_not_recorded(zoo, files, tmp_path):
