@@ -192,7 +192,8 @@ def _check_file(model, path):
     sizes = []
 
     def add(place, values):
-        if not place.startswith("optimizer") and getattr(values, "shape", ()) and values.dtype.kind == "f":
+        is_weight = isinstance(values, h5py.Dataset) and values.shape and values.dtype.kind == "f"
+        if is_weight and not place.startswith("optimizer"):
             sizes.append(values.size)
 
     with h5py.File(path) as file:
