@@ -110,8 +110,8 @@ def steps_of(distribution: Distribution, kind: str) -> dict:
         model = kt.zoo.recurrent_language_model(VOCABULARY, UNITS, tied=kind.startswith("tied"))
         model.carry_state(batch_size)
         model.compile(kt.optimizers.ClippedSGD(), steps_per_execution=STEPS_PER_EXECUTION)
-    ids = np.random.default_rng(0).integers(0, VOCABULARY, STEPS * batch_size * SEQUENCE_LENGTH + 1, np.int32)
-    batches = WindowBatches(kt.data.windows(ids, batch_size, SEQUENCE_LENGTH))  # arrays would be tuned, see `untuned`
+    ids = np.random.default_rng(0).integers(0, VOCABULARY, batch_size * (STEPS * SEQUENCE_LENGTH + 1), np.int32)
+    batches = WindowBatches(kt.data.windows(ids, batch_size, SEQUENCE_LENGTH))  # as trainers feed: see `untuned`
 
     def train() -> None:
         model.fit(**batches.feed(model), shuffle=False, verbose=0)
