@@ -27,7 +27,8 @@ ALONE = {"tied": "tied, alone", "untied": "untied, alone", "untied, rows": "unti
 """The same steps on as many workers at the same time, without communication."""
 ROWS, SEQUENCE_LENGTH, VOCABULARY, UNITS = 20, 20, 10_000, 200
 """Rows and words per row of each worker's batch, and the size of the model, that of `ptb_small`."""
-WARM_UP_STEPS, STEPS_PER_TURN, TURNS = STEPS_PER_EXECUTION, 20, 4
+STEPS, TURNS = STEPS_PER_EXECUTION, 4
+"""Steps of a turn and number of turns."""
 SIZES = tuple(2**power for power in (10, 18, 20, 22, 24))
 """Bytes that are summed over workers to measure the network."""
 
@@ -100,6 +101,7 @@ def steps_of(distribution: Distribution, kind: str) -> dict:
     """Seconds and bytes per training step."""
     import keras_tying as kt
     from keras_tying.backend.tensorflow import lookup
+    from keras_tying.tasks.language_model import WindowBatches
 
     lookup.rows_are_less = lambda ids, vocabulary_size: kind.endswith("rows")  # this decides what is sent
     shared = distribution if not kind.endswith("alone") else Distribution()
@@ -108,20 +110,21 @@ def steps_of(distribution: Distribution, kind: str) -> dict:
         model = kt.zoo.recurrent_language_model(VOCABULARY, UNITS, tied=kind.startswith("tied"))
         model.carry_state(batch_size)
         model.compile(kt.optimizers.ClippedSGD(), steps_per_execution=STEPS_PER_EXECUTION)
-    ids = np.random.default_rng(0).integers(0, VOCABULARY, (2, STEPS_PER_TURN * batch_size, SEQUENCE_LENGTH), np.int32)
+    ids = np.random.default_rng(0).integers(0, VOCABULARY, batch_size * (STEPS * SEQUENCE_LENGTH + 1), np.int32)
+    batches = WindowBatches(kt.data.windows(ids, batch_size, SEQUENCE_LENGTH))  # as trainers feed: see `untuned`
 
-    def train(steps: int) -> None:
-        model.fit(*ids[:, : steps * batch_size], batch_size=batch_size, shuffle=False, verbose=0)
+    def train() -> None:
+        model.fit(**batches.feed(model), shuffle=False, verbose=0)
 
-    train(WARM_UP_STEPS)
+    train()  # compiles
     seconds, sent = [], []
     for _ in range(TURNS):
         distribution.meet()
         before, started = bytes_sent(), time.perf_counter()
-        train(STEPS_PER_TURN)
-        seconds.append((time.perf_counter() - started) / STEPS_PER_TURN)
+        train()
+        seconds.append((time.perf_counter() - started) / STEPS)
         distribution.meet()
-        sent.append((bytes_sent() - before) / STEPS_PER_TURN / distribution.workers)
+        sent.append((bytes_sent() - before) / STEPS / distribution.workers)
     return {
         "seconds": float(np.median(seconds)),
         "bytes": float(np.median(sent)),

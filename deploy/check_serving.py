@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Replays the curl commands of docs/serving.md against a server and compares its answers with the page.
 
-python deploy/check_serving.py http://localhost:8501
+python deploy/check_serving.py http://localhost:8501 --grpc localhost:8500
 
-Needs only Python. Numbers may differ by rounding. An error needs only to contain the text on the page, because
-TensorFlow Serving adds names of its graph. A command without an answer on the page must succeed.
+`--grpc` also asks by gRPC, with `tensorflow_serving/grpc_client.py`, the requests that have `inputs`. REST needs only
+Python. Numbers may differ by rounding. An error needs only to contain the text on the page, because TensorFlow Serving
+adds names of its graph. A command without an answer on the page must succeed.
 """
 
 import argparse
@@ -15,7 +16,8 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,6 +25,7 @@ PAGE = Path(__file__).parents[1] / "docs" / "serving.md"
 ADDRESS = "http://localhost:8501"
 """The address on the page."""
 BLOCK = re.compile(r"^```\w*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+PREDICT = re.compile(r"/v1/models/(\w+)(?:/(version|label)s/(\w+))?:predict")
 CALL = re.compile(r"^\$ (curl .*\n(?: +.*\n)*)((?:[^$\n].*\n)*)", re.MULTILINE)
 """A command, which goes on in lines that begin with a space, and its answer."""
 
@@ -69,6 +72,30 @@ def ask(address: str, call: Call, seconds: float = 120.0) -> str:
         return text
 
 
+def ask_by_grpc(address: str, call: Call) -> str:
+    """What the server answers by gRPC to a request with `inputs`, in the form of REST.
+
+    Raises:
+        OSError: If there is no answer.
+    """
+    import grpc
+
+    sys.path.insert(0, str(Path(__file__).parent / "tensorflow_serving"))
+    from grpc_client import predict
+
+    model, kind, which = PREDICT.fullmatch(call.path).groups()
+    chosen = {kind: int(which) if kind == "version" else which} if kind else {}
+    request = json.loads(call.data)
+    with grpc.insecure_channel(address) as channel:
+        try:
+            outputs = predict(channel, model, request["signature_name"], request["inputs"], **chosen)
+        except grpc.RpcError as error:
+            if error.code() is grpc.StatusCode.INVALID_ARGUMENT:
+                return json.dumps({"error": error.details()})
+            raise OSError(f"{error.code().name}: {error.details()}") from None
+    return json.dumps({"outputs": outputs})
+
+
 def differs(expected: Any, received: Any, tolerance: float) -> str | None:
     """Where two JSON values differ first, or `None`."""
     if isinstance(expected, dict) and isinstance(received, dict):
@@ -91,10 +118,10 @@ def differs(expected: Any, received: Any, tolerance: float) -> str | None:
     return None
 
 
-def problem(address: str, call: Call, tolerance: float) -> str | None:
+def problem(answer_to: Callable[[Call], str], call: Call, tolerance: float) -> str | None:
     """What is wrong with the answer to a command, or `None`."""
     try:
-        received = ask(address, call)
+        received = answer_to(call)
     except OSError as error:
         return f"no answer: {error}"
     if not call.answer:
@@ -122,6 +149,7 @@ def main(arguments: list[str] | None = None) -> int:
     """Returns 0 if all answers are those of the page, else 1."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("address", metavar="ADDRESS", help=f"of the server, for example {ADDRESS}")
+    parser.add_argument("--grpc", metavar="HOST:PORT", help="asks by gRPC too")
     parser.add_argument("--page", type=Path, default=PAGE, help="Markdown page with the commands")
     parser.add_argument("--wait", type=float, default=0.0, metavar="SECONDS", help="for the models to be loaded")
     parser.add_argument("--tolerance", type=float, default=1e-3, help="relative difference of numbers")
@@ -132,14 +160,18 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"error: {options.page} has no curl commands", file=sys.stderr)
         return 1
     wait_for(address, sorted({call.path.partition(":")[0] for call in found if call.data}), options.wait)
+    asked = [("REST", partial(ask, address), call) for call in found]
+    if options.grpc:
+        by_column = [call for call in found if "inputs" in json.loads(call.data or "{}")]
+        asked += [("gRPC", partial(ask_by_grpc, options.grpc), call) for call in by_column]
     failed = 0
-    for call in found:
-        what = problem(address, call, options.tolerance)
+    for way, answer_to, call in asked:
+        what = problem(answer_to, call, options.tolerance)
         failed += what is not None
-        print(
-            f"{'ok' if what is None else 'DIFFERS'}  {call.path}  {call.data or ''}" + (f"\n    {what}" if what else "")
-        )
-    print(f"{len(found) - failed} of {len(found)} answers are those of {options.page.name}")
+        print(f"{'ok' if what is None else 'DIFFERS'}  {way}  {call.path}  {call.data or ''}")
+        if what:
+            print(f"    {what}")
+    print(f"{len(asked) - failed} of {len(asked)} answers are those of {options.page.name}")
     return min(failed, 1)
 
 

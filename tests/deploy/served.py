@@ -1,10 +1,11 @@
-"""A server of SavedModels on this machine that answers REST requests as TensorFlow Serving does, for tests.
+"""A server of SavedModels on this machine that answers by REST and gRPC as TensorFlow Serving does, for tests.
 
 The rules are those of https://www.tensorflow.org/tfx/serving/api_rest: status, predictions in rows and columns, errors.
 """
 
 import json
 import re
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -35,11 +36,8 @@ class Models:
         found = PATH.fullmatch(path)
         if not found or bool(found[4]) != (method == "POST"):
             return 404, {"error": f"Malformed request: {method} {path}"}
-        name, kind, which = found[1], found[2], found[3]
-        versions = self.signatures.get(name, {})
-        if kind == "labels":
-            which = self.labels.get(name, {}).get(which, -1)
-        chosen = {int(which)} & versions.keys() if kind else versions.keys()
+        versions = self.signatures.get(found[1], {})
+        chosen = self.chosen(found[1], found[2], found[3])
         if not chosen:
             return 404, {"error": f"Servable not found for request: {path}"}
         if method == "GET":
@@ -48,6 +46,13 @@ class Models:
             return 200, predict(versions[max(chosen)], json.loads(body))
         except (tf.errors.InvalidArgumentError, ValueError, TypeError) as error:
             return 400, {"error": str(error)}
+
+    def chosen(self, name: str, kind: str | None = None, which: str | int = "") -> set[int]:
+        """Versions of a model that `kind`, which is "versions", "labels" or `None`, and `which` name."""
+        versions = self.signatures.get(name, {}).keys()
+        if kind == "labels":
+            which = self.labels.get(name, {}).get(which, -1)
+        return {int(which)} & versions if kind else set(versions)
 
 
 def status(version: int) -> dict:
@@ -125,3 +130,38 @@ def serving(models: Models):
         finally:
             server.shutdown()
             thread.join()
+
+
+@contextmanager
+def serving_by_grpc(models: Models):
+    """The address of a gRPC server of the models, which ends with the context."""
+    import grpc
+    from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
+
+    class Service(prediction_service_pb2_grpc.PredictionServiceServicer):
+        def Predict(self, request, context):  # noqa: N802  the name of the procedure
+            spec = request.model_spec
+            kind = spec.WhichOneof("version_choice")
+            which = spec.version_label if kind == "version_label" else spec.version.value
+            kind = kind and {"version_label": "labels", "version": "versions"}[kind]
+            chosen = models.chosen(spec.name, kind, which)
+            if not chosen:
+                context.abort(grpc.StatusCode.NOT_FOUND, f"Servable not found for request: {spec.name}")
+            served = models.signatures[spec.name][max(chosen)].get(spec.signature_name)
+            inputs = {name: tf.constant(tf.make_ndarray(value)) for name, value in request.inputs.items()}
+            try:
+                outputs = served(**inputs)
+            except (tf.errors.InvalidArgumentError, TypeError) as error:
+                context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
+            return predict_pb2.PredictResponse(
+                outputs={name: tf.make_tensor_proto(value) for name, value in outputs.items()}
+            )
+
+    server = grpc.server(ThreadPoolExecutor(2))
+    prediction_service_pb2_grpc.add_PredictionServiceServicer_to_server(Service(), server)
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    try:
+        yield f"127.0.0.1:{port}"
+    finally:
+        server.stop(None).wait()

@@ -115,6 +115,8 @@ def test_compose_gives_the_server_files_that_exist():
     options = dict(option.removeprefix("--").split("=") for option in services["serving"]["command"])
     for name in ("model_config_file", "batching_parameters_file", "monitoring_config_file"):
         assert (SERVING / Path(options[name]).relative_to("/config")).is_file()
+    assert set(services["serving"]["ports"]) == {"8500:8500", "8501:8501"}  # gRPC, REST
+    assert services["check"]["entrypoint"][2:5] == ["http://serving:8501", "--grpc", "serving:8500"]
     assert options["enable_batching"] == options["allow_version_labels_for_unavailable_models"] == "true"
     build = services["models"]["build"]
     assert (SERVING / build["context"] / build["dockerfile"]).resolve() == REPOSITORY / "deploy" / "Dockerfile"
@@ -132,8 +134,20 @@ def folder(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def address(folder):
-    with served.serving(served.Models(folder, {"lm": {"stable": 1, "canary": 2}})) as address:
+def models(folder):
+    return served.Models(folder, {"lm": {"stable": 1, "canary": 2}})
+
+
+@pytest.fixture(scope="module")
+def address(models):
+    with served.serving(models) as address:
+        yield address
+
+
+@pytest.fixture(scope="module")
+def grpc_address(models):
+    pytest.importorskip("tensorflow_serving", reason="needs the extra serving")
+    with served.serving_by_grpc(models) as address:
         yield address
 
 
@@ -141,6 +155,38 @@ def test_the_answers_on_the_page_are_those_of_the_exports(address, capsys):
     assert check.main([address, "--wait", "30"]) == 0, capsys.readouterr().out
     count = len(re.findall(r"^\$ curl", PAGE.read_text(encoding="utf-8"), re.MULTILINE))
     assert f"{count} of {count} answers" in capsys.readouterr().out
+
+
+def test_the_answers_by_grpc_are_those_of_the_page(address, grpc_address, capsys):
+    assert check.main([address, "--grpc", grpc_address]) == 0, capsys.readouterr().out
+    asked = re.findall("^ok  gRPC  (\\S+)", capsys.readouterr().out, re.MULTILINE)
+    assert {path.split("/")[3].partition(":")[0] for path in asked} == {"lm", "nmt", "nnjm", "words"}
+
+
+@pytest.mark.parametrize("signature", ["score", "next_word", "generate"])
+def test_the_grpc_client_gets_what_the_signature_gives(models, grpc_address, capsys, signature):
+    client = module(SERVING / "grpc_client.py")
+    inputs = {
+        "score": {"sentences": ["the value", ""]},
+        "next_word": {"prefix": ["the value", "of"], "k": [3, 1]},
+        "generate": {"prefix": ["a"], "length": [4], "temperature": [0.5], "top_k": [0], "top_p": [1.0], "seed": [3]},
+    }[signature]
+    client.main([grpc_address, "lm", signature, json.dumps(inputs), "--version", "1"])
+    received = json.loads(capsys.readouterr().out)["outputs"]
+    expected = models.signatures["lm"][1][signature](**{name: tf.constant(value) for name, value in inputs.items()})
+    assert received == {name: client.plain(value.numpy().tolist()) for name, value in expected.items()}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        (["lm", "next_word", '{"prefix": ["a"], "k": [0]}'], "INVALID_ARGUMENT.*k must be at least 1"),
+        (["lm", "score", '{"sentences": ["a"]}', "--version", "7"], "NOT_FOUND"),
+    ],
+)
+def test_the_grpc_client_says_what_the_server_refuses(grpc_address, arguments, error):
+    with pytest.raises(SystemExit, match=f"(?s)^error: {error}"):
+        module(SERVING / "grpc_client.py").main([grpc_address, *arguments])
 
 
 @pytest.mark.parametrize(

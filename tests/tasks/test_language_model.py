@@ -1,10 +1,15 @@
+import sys
+
+import numpy as np
 import pytest
+import tensorflow as tf
 
 from keras_tying.commands.lm import COMMAND
 from keras_tying.commands.options import parse
 from keras_tying.commands.train import _new_settings
-from keras_tying.data import SPLITS, Corpus, prepare_text
+from keras_tying.data import SPLITS, Corpus, prepare_text, windows
 from keras_tying.tasks import LanguageModelTask
+from keras_tying.tasks.language_model import WindowBatches
 from keras_tying.training import RunSettings
 from keras_tying.zoo.recipes import LanguageModelRecipe, Model, TextData
 
@@ -71,3 +76,21 @@ def test_another_tokenization_than_that_of_a_prepared_text_is_refused(tmp_path):
     settings = task.settings.model_copy(update={"prepared": str(tmp_path / "prepared"), "files": None})
     with pytest.raises(ValueError, match=r"was prepared with tokenization 'words'. Received: 'plain'"):
         LanguageModelTask(settings).learn_vocabularies()
+
+
+def test_a_worker_reads_the_rows_of_its_only_replica_untuned(monkeypatch):
+    """The end of an epoch waits for the thread that tunes; `DistributedDataset` is what Keras does not wrap."""
+    text = windows(np.arange(4 * 7), batch_size=4, sequence_length=2)
+    feeding = sys.modules["keras_tying.backend.tensorflow.batches"]
+    for name, value in {"replicas_of": 2, "own_replica": 1, "part_of": 2}.items():
+        monkeypatch.setattr(feeding, name, lambda *_, value=value: value)
+    dataset = WindowBatches(text).feed(None)["x"]
+    assert isinstance(dataset, tf.distribute.DistributedDataset)
+    assert not dataset.options().autotune.enabled
+    for (inputs, targets), (all_inputs, all_targets) in zip(dataset, batches_of(text), strict=True):
+        np.testing.assert_array_equal(inputs, all_inputs[2:])
+        np.testing.assert_array_equal(targets, all_targets[2:])
+
+
+def batches_of(text):
+    return zip(text.inputs.reshape(-1, 4, 2), text.targets.reshape(-1, 4, 2), strict=True)

@@ -4,6 +4,7 @@ import keras
 import tensorflow as tf
 
 from keras_tying.backend.replicas import part_of, replicas_of
+from keras_tying.backend.tensorflow.replicas import own_replica
 
 BATCHES_PER_BLOCK = 50
 
@@ -33,8 +34,31 @@ def _arguments(model, batches):
 
     if replicas == 1:
         return {"x": dataset(range(1))}
-    distributed = model.distribute_strategy.distribute_datasets_from_function(of_worker)
-    return {"x": distributed, "steps_per_epoch": len(batches)}  # Keras would count the batches of each replica
+    replica = own_replica(model)
+    if replica is None:
+        x = model.distribute_strategy.distribute_datasets_from_function(of_worker)
+    else:
+        x = DatasetOfWorker(dataset(range(replica, replica + 1)))
+    return {"x": x, "steps_per_epoch": len(batches)}  # Keras would count the batches of each replica
+
+
+class DatasetOfWorker(tf.data.Dataset, tf.distribute.DistributedDataset):
+    """A dataset that Keras takes as it is, because it has the batches of the only replica of a worker.
+
+    What `distribute_datasets_from_function` returns is copied to each device by a second dataset, which is autotuned
+    whatever the options of the first are, see `untuned`.
+    """
+
+    def __init__(self, dataset: tf.data.Dataset):
+        self._dataset = dataset
+        super().__init__(tf.data.experimental.to_variant(dataset))
+
+    def _inputs(self):
+        return [self._dataset]
+
+    @property
+    def element_spec(self):
+        return self._dataset.element_spec
 
 
 def untuned() -> tf.data.Options:

@@ -25,6 +25,16 @@ def replicas_of(model):
     return model.distribute_strategy.num_replicas_in_sync
 
 
+def own_replica(model):
+    """The number of the only replica of this worker; `None` if there are several on it."""
+    strategy = model.distribute_strategy
+    if len(strategy.extended.worker_devices) > 1:
+        return None
+    resolver = strategy.cluster_resolver
+    after_chief = resolver.task_type == "worker" and "chief" in resolver.cluster_spec().jobs
+    return resolver.task_id + after_chief
+
+
 def is_chief(model):
     return is_chief_of(model.distribute_strategy)
 
