@@ -43,6 +43,8 @@ TITLES = {
     "adaptive softmax with cutoffs 20,000 and 60,000, all words, 8,192 sampled words, and the adaptive softmax of "
     "PyTorch; values and gradients, tokens per second",
     "evaluation": "Computing the perplexity of a text, words per second",
+    "operations": "Where TensorFlow spends the time of a training step, and of reading a text: milliseconds per step "
+    "(number of operations)",
     "generation": "Generating 20 texts in parallel, words per second",
     "waiting": "Training with and without reading a text, words per second",
     "growth": "How the time of a training step grows",
@@ -51,6 +53,8 @@ TITLES = {
     "joint_language_model": "Training NNJM, samples per second; its paper reports 1,500 on a GPU of 2014",
     "word2vec": "Training skip-gram word vectors, words per second",
 }
+NOT_COMPARED = ("waiting", "growth", "profile_on_jax", "operations")
+"""Parts that measure this library alone, or parts of another part: neither plotted nor named as slower."""
 DAGGER = " †"
 """What the name of a contender ends with whose figures are `SUPERSEDED`."""
 SUPERSEDED = (
@@ -122,7 +126,7 @@ def slower(found: dict[str, dict]) -> str:
     cases = [
         f"{part.replace('_', ' ')}, {size}: {ratio:.2f} of {other}"
         for part, measured in found.items()
-        if part not in ("waiting", "growth", "profile_on_jax")
+        if part not in NOT_COMPARED
         for size, each in measured["results"].items()
         for other, ratio in each["speed_ratio"].items()
         if round(ratio, 2) < 1 and not other.startswith(OURS)
@@ -149,7 +153,7 @@ def page(found: dict[str, dict]) -> list[str]:
             lines.append(MISSING)
             continue
         measured = found[name]
-        make_table = growth_table if name == "growth" else speed_table
+        make_table = {"growth": growth_table, "operations": operations_table}.get(name, speed_table)
         lines += [make_table(measured["results"]), ""]
         lines += [line for text in note(measured["results"]) for line in (text, "")]
         lines += [f"{origin(measured)}.", "", code(measured["command"])]
@@ -195,9 +199,23 @@ def growth_table(results: dict[str, dict]) -> str:
     return table(["", "", "milliseconds per step", "exponent"], "|---|---|---|--:|", rows)
 
 
+def operations_table(results: dict[str, dict]) -> str:
+    """Milliseconds per step by kind of operation, and how many operations of the kind a step has."""
+    kinds = list(next(iter(results.values()))["milliseconds"])
+    rows = [
+        [
+            case,
+            f"{each['milliseconds_per_step']:.0f}",
+            *(f"{each['milliseconds'][kind]:.1f} ({each['operations'][kind]:,})" for kind in kinds),
+        ]
+        for case, each in results.items()
+    ]
+    return table(["", "step", *kinds], "|---|" + "--:|" * (len(kinds) + 1), rows)
+
+
 def draw(found: dict[str, dict], path: Path) -> None:
     """Plots how many times as fast as each other contender keras-tying is; one panel per part."""
-    parts = [name for name in TITLES if name in found and name not in ("waiting", "growth", "profile_on_jax")]
+    parts = [name for name in TITLES if name in found and name not in NOT_COMPARED]
     rows = -(-len(parts) // PANELS_PER_ROW)
     figure = Figure(figsize=(4 * PANELS_PER_ROW, 3.2 * rows), layout="constrained")
     panels = figure.subplots(rows, PANELS_PER_ROW, squeeze=False).flat

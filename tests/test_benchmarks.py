@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from benchmarks import contenders, report
+from benchmarks import contenders, operations, report
 from keras_tying.training.engine import STEPS_PER_EXECUTION
 
 TINY = contenders.Size(vocabulary=11, units=3, batch_size=2, sequence_length=2)
@@ -49,3 +49,11 @@ def test_where_this_library_is_slower_the_readme_says_so():
     found = {size: {"results": {size: {"speed_ratio": each}}} for size, each in ratios}
     assert report.slower(found) == "Slower than others: medium, medium: 0.94 of PyTorch."
     assert report.slower({"large": found["large"]}) == ""
+
+
+def test_the_profile_counts_the_operations_of_a_step():
+    found = operations.profile("evaluation", TINY, 5)
+    assert found["operations"]["matrix products"] >= TINY.layers * TINY.sequence_length + 1
+    assert 0 < found["milliseconds"]["matrix products"] < 1000
+    table = report.operations_table({"small": found})
+    assert f"({found['operations']['matrix products']})" in table
