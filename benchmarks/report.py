@@ -237,7 +237,7 @@ def draw(found: dict[str, dict], path: Path) -> None:
         crowded = len(results) > 4
         names = [name.replace(" ", "\n") if crowded else name for name in results]
         places = np.arange(len(results)) + width * (len(others) - 1) / 2
-        axes.set_xticks(places, names, fontsize=7 if crowded else 10)
+        axes.set_xticks(places, names, fontsize=6 if crowded else 10)
         axes.set_title(part.replace("_", " "), fontsize=10)
     figure.legend(legend.values(), legend.keys(), loc="outside lower center", ncols=len(legend), frameon=False)
     figure.supylabel("times as fast")
