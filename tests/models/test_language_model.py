@@ -421,7 +421,11 @@ def test_models_with_convolution_or_attention_do_not_read_word_by_word():
         (TiedEmbedding(V, H), [keras.layers.GRU(H)], r"GRU 'gru.*' with return_sequences=False, return_state=False"),
         (TiedEmbedding(V, H), [LSTM(H, return_state=True)], r"with return_sequences=False, return_state=True"),
         (TiedEmbedding(V, H), [keras.layers.Dense(7)], rf"width of the embedding, {H}; .* layer of width 7"),
-        (keras.layers.Embedding(V, H), [], r"`embedding` must be a TiedEmbedding. Received: embedding=<Embedding"),
+        (
+            keras.layers.Embedding(V, H),
+            [],
+            r"`embedding` must be a TiedEmbedding or AdaptiveEmbedding. Received: embedding=<Embedding",
+        ),
     ],
 )
 def test_unsuitable_layers_raise(embedding, layers, message):
