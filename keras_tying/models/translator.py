@@ -13,8 +13,9 @@ from keras_tying.layers import ConditionalGRU, Dropout, OneBiasGRU, TiedEmbeddin
 from keras_tying.layers.lookup import embedding_matrix
 from keras_tying.losses import SequenceCrossEntropy
 from keras_tying.models.beam_search import Draw, search
-from keras_tying.models.changed_copies import ChangedCopies, tied, untied
+from keras_tying.models.changed_copies import ChangedCopies
 from keras_tying.models.composed_model import policy_of
+from keras_tying.models.embedding_changes import tied, untied
 from keras_tying.models.next_word_model import Example, NextWordModel
 from keras_tying.models.sampling import check_options
 from keras_tying.models.serialization import layer_configs

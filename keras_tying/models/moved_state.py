@@ -1,0 +1,132 @@
+"""Moves the weights of a model and the state of its optimizer into a copy whose embeddings are changed."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import keras
+import numpy as np
+from keras import ops
+
+from keras_tying.backend.keras_internals import leaf_layers, slots_of
+from keras_tying.backend.variables import write_back
+from keras_tying.models.serialization import SHARED
+
+ARGUMENTS = ("embedding", "source_embedding", "output_embedding", "context_embedding")
+"""Arguments of models that take an embedding layer."""
+COUNTS = ("input_updates", "output_updates")
+"""Variables of `SkipGram` itself with a number for each word."""
+
+Place = tuple[str, str]
+"""Where a variable is: the argument of the model that takes its layer, `""` for a count, and the variable's name."""
+Values = dict[Place, np.ndarray]
+"""Values of the variables of embeddings, or numbers of an optimizer about each of their elements."""
+
+
+class Change(NamedTuple):
+    """What becomes of the embeddings of a model.
+
+    Attributes:
+        config: Changes the configuration of the model.
+        weights: The new weights from the old ones.
+        moments: The new moments of gradients, in an optimizer, and counts of words, from the old ones.
+    """
+
+    config: Callable[[dict[str, Any]], None]
+    weights: Callable[[Values], Values]
+    moments: Callable[[Values], Values]
+
+
+def changed_copy(model, change):
+    """A copy of a model after a change of its embeddings, compiled as the model and with the state of its optimizer."""
+    write_back(model)
+    config = model.get_config()
+    if quantized := [each for each in leaf_layers(model) if each.quantization_mode is not None]:
+        raise ValueError(
+            "The model must not be quantized: change it first and quantize it then. "
+            f"Received: layer {quantized[0].name!r} with quantization_mode={quantized[0].quantization_mode!r}"
+        )
+    change.config(config)
+    copy = type(model).from_config(config)
+    weights = _after(change.weights, _by_path(model.weights), model, copy)
+    _assign(_by_path(copy.weights), weights)
+    if model.compiled:
+        copy.compile_from_config(model.get_compile_config())
+        if model.optimizer is not None and model.optimizer.built:
+            _copy_state(model, copy, change)
+    return copy
+
+
+def _copy_state(model, copy, change):
+    """Gives the optimizer of `copy` the state of that of `model`, after the change."""
+    old, new = model.optimizer, copy.optimizer
+    if not new.built:
+        new.build(copy.trainable_variables)
+    old_slots, new_slots = slots_of(old), slots_of(new)
+    numbers = _numbers(old, old_slots)
+    if others := [each.path for each in numbers if len(each.shape)]:
+        raise ValueError(
+            "The state of an optimizer can be moved if it has one number for each weight, as that of Adam or SGD. "
+            f"Compile the model with such an optimizer first. Received: {type(old).__name__} with {others[0]}"
+        )
+    for name, slots in old_slots.items():
+        if "average" in name:  # of weights that were not trained, the average is the weight
+            values = _after(change.weights, {**_by_path(model.weights), **slots}, model, copy)
+        else:
+            values = _after(change.moments, slots, model, copy)
+        _assign({path: slot for path, slot in new_slots[name].items() if path in values}, values)
+    for before, after in zip(numbers, _numbers(new, new_slots), strict=True):
+        after.assign(ops.convert_to_numpy(before))
+
+
+def _numbers(optimizer, slots):
+    """The variables of an optimizer that belong to no variable of the model, such as the number of updates."""
+    taken = {id(slot) for each in slots.values() for slot in each.values()}
+    return [each for each in optimizer.variables if id(each) not in taken]
+
+
+def _by_path(variables):
+    return {variable.path: variable for variable in variables}
+
+
+def _after(function, variables, model, copy):
+    """Values by path of the variables of `copy`, after `function` has changed those of embeddings.
+
+    Args:
+        function: Gives the new values of the variables of embeddings by place, from the old ones.
+        variables: Variables of `model`, or of its optimizer, by the path of the model's variable.
+        model: The model.
+        copy: Its changed copy.
+    """
+    values = {path: ops.convert_to_numpy(variable) for path, variable in variables.items()}
+    places = _places_by_path(model)
+    changed = function({places[path]: value for path, value in values.items() if path in places})
+    others = {path: value for path, value in values.items() if path not in places}
+    paths = {place: path for path, place in _places_by_path(copy).items()}
+    return others | {paths[place]: value for place, value in changed.items() if place in paths}
+
+
+def embedding_layers(model):
+    """The embedding layers of a model by the argument that takes them, each once.
+
+    Raises:
+        ValueError: If one has no matrix with a row for each word.
+    """
+    config = model.get_config()
+    layers = {name: getattr(model, name) for name in ARGUMENTS if config.get(name) and SHARED not in config[name]}
+    for name, layer in layers.items():
+        if not isinstance(layer, keras.layers.Embedding):
+            raise ValueError(f"`{name}` must be a keras.layers.Embedding or a TiedEmbedding. Received: {layer!r}")
+    return layers
+
+
+def _places_by_path(model) -> dict[str, Place]:
+    """The places of all variables of the embeddings of a model, by path."""
+    places = {
+        each.path: (name, each.name) for name, layer in embedding_layers(model).items() for each in layer.variables
+    }
+    return places | {getattr(model, name).path: ("", name) for name in COUNTS if hasattr(model, name)}
+
+
+def _assign(variables, values):
+    for path, variable in variables.items():
+        variable.assign(values[path])
