@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from keras_tying.zoo.recipes import Recipe, list_recipes, load_recipe
-from studies.cells import counts_text, read_cells
+from studies.cells import Cell, counts_text
 from studies.pages import DASH, NOT_MEASURED, Section, between_marks, code, number, origin, page, plot, section, table
 from studies.plots import COLOURS, data_of, fingerprint_of, panel, write_png
 from studies.results import read_results, superseded
@@ -30,20 +30,19 @@ STUDIES_TEXT = (
 )
 
 
-def card_pages(folder: Path) -> dict[Path, str]:
+def card_pages(recipes: dict[str, Recipe], cells: list[Cell], folder: Path) -> dict[Path, str]:
     """The card of each recipe of a folder, and the `README.md` that lists them, by their paths."""
-    recipes, cells = read_recipes(folder), read_cells(folder)
-    figures = perplexities_of_seeds(recipes, folder)
+    figures = perplexities_of_seeds(recipes, cells)
     cards = {folder / f"{name}.md": card(name, recipes, figures, folder) for name in recipes}
     counts = f"Of the tables of three papers: {counts_text(cells)}"
     parts = [recipe_table(recipes, figures), reversals_text(recipes, figures), counts, STUDIES_TEXT]
     return cards | {folder / "README.md": page(ZOO_PAGE, parts)}
 
 
-def with_results(readme: str, folder: Path) -> str:
+def with_results(readme: str, recipes: dict[str, Recipe], cells: list[Cell], folder: Path) -> str:
     """The repository's README with the table of the recipes that have published and measured perplexities."""
-    shown = {name: recipe for name, recipe in read_recipes(folder).items() if recipe.published and recipe.measured}
-    figures = perplexities_of_seeds(shown, folder)
+    shown = {name: recipe for name, recipe in recipes.items() if recipe.published and recipe.measured}
+    figures = perplexities_of_seeds(shown, cells)
     parts = [recipe_table(shown, figures, f"{folder.name}/"), reversals_text(shown, figures)]
     return between_marks(readme, "results", "\n\n".join(filter(None, parts)))
 
@@ -53,9 +52,9 @@ def read_recipes(folder: Path) -> dict[str, Recipe]:
     return {name: load_recipe(folder / f"{name}.toml") for name in list_recipes("language_model", folder)}
 
 
-def perplexities_of_seeds(recipes: dict[str, Recipe], folder: Path) -> dict[str, list[float]]:
+def perplexities_of_seeds(recipes: dict[str, Recipe], cells: list[Cell]) -> dict[str, list[float]]:
     """The test perplexity of each seed, by recipe: those of its published cell, else that of the recipe."""
-    seeds = {cell.recipe: cell.values for cell in read_cells(folder) if cell.metric == "test_perplexity"}
+    seeds = {cell.recipe: cell.values for cell in cells if cell.metric == "test_perplexity"}
     own = {name: getattr(recipe.measured, "test_perplexity", None) for name, recipe in recipes.items()}
     return {name: seeds.get(name) or ([] if value is None else [value]) for name, value in own.items()}
 
@@ -94,9 +93,9 @@ def card(name: str, recipes: dict[str, Recipe], figures: dict[str, list[float]],
     return page(Section(title=recipe.title, text=recipe.description), parts)
 
 
-def draw_curves(folder: Path) -> None:
+def draw_curves(recipes: dict[str, Recipe], folder: Path) -> None:
     """Draws the curves of the recipes of a folder that were measured, unless the plots show these results already."""
-    for name, recipe in read_recipes(folder).items():
+    for name, recipe in recipes.items():
         results = read_results(folder / "results" / f"{name}.json") if recipe.measured else None
         path = folder / "results" / f"{name}_curve.png"
         if results and not (path.exists() and data_of(path) == fingerprint_of(curves_of(results))):

@@ -188,28 +188,28 @@ def counts_text(cells: list[Cell]) -> str:
     return f"{measured} of {len(cells)} cells measured, {reached} reached."
 
 
-def cell_table(folder: Path) -> str:
+def cell_table(cells: list[Cell]) -> str:
     """All cells as CSV."""
     text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows([COLUMNS, *(cell.line() for cell in read_cells(folder))])
+    csv.writer(text, lineterminator="\n").writerows([COLUMNS, *(cell.line() for cell in cells)])
     return text.getvalue()
 
 
-def cell_page(folder: Path, lines: str) -> str:
+def cell_page(folder: Path, cells: list[Cell], lines: str) -> str:
     """The page of the cells.
 
     Args:
         folder: The zoo's folder.
+        cells: Its cells.
         lines: The text of `cell_table`.
     """
-    content, cells = load_table(Cells, folder / "studies" / "cells.toml"), read_cells(folder)
     parts = [counts_text(cells)]
     rows = list(csv.DictReader(io.StringIO(lines)))
     for title, group in groupby(rows, key=lambda row: f"{row['paper']}, {row['table']}"):
         shown = [[row["row"], row["column"], row["published"], *_shown(row), f"`{row['recipe']}`"] for row in group]
         titles = ["row", "column", "published", "measured", "seeds", "reached", "recipe"]
         parts += section(Section(title=title), table(titles, "|---|---|--:|--:|--:|---|---|", shown))
-    return page(content, parts)
+    return page(load_table(Cells, folder / "studies" / "cells.toml"), parts)
 
 
 def _shown(row: dict[str, str]) -> list[str]:

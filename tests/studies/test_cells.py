@@ -139,8 +139,10 @@ def test_once_a_schedule_is_chosen_its_seeds_are_the_figures_of_the_rows(zoo):
         "parameters": [2_651_600] * 2,
         **{f"{split}_perplexity": [101.0, 102.0] for split in ("train", "validation", "test")},
     }
-    assert "| 112.4 | 101.5 (101.0 to 102.0) | 2 |" in recipe_table(recipes, perplexities_of_seeds(recipes, zoo))
-    assert "4.65M,ptb_small_untied,,,,,\n" in cell_table(zoo)
+    assert "| 112.4 | 101.5 (101.0 to 102.0) | 2 |" in recipe_table(
+        recipes, perplexities_of_seeds(recipes, read_cells(zoo))
+    )
+    assert "4.65M,ptb_small_untied,,,,,\n" in cell_table(read_cells(zoo))
 
 
 def test_the_counts_are_those_of_the_lines():

@@ -5,6 +5,7 @@ import pytest
 from keras_tying.zoo.recipes import recipe_folder
 from studies.__main__ import all_pages
 from studies.cards import card_pages, perplexities_of_seeds, read_recipes, reversals
+from studies.cells import read_cells
 from studies.pages import between_marks, origin
 
 ZOO = recipe_folder()
@@ -31,12 +32,12 @@ def test_a_card_names_superseded_results_and_an_order_that_is_the_reverse_of_the
         shutil.copy(ZOO / f"{name}.toml", tmp_path)
     (tmp_path / "studies").mkdir()
     shutil.copy(ZOO / "studies" / "cells.toml", tmp_path / "studies")
-    recipes = read_recipes(tmp_path)
-    assert reversals(recipes, perplexities_of_seeds(recipes, tmp_path)) == [tuple(names[:2])]
+    recipes, cells = read_recipes(tmp_path), read_cells(tmp_path)
+    assert reversals(recipes, perplexities_of_seeds(recipes, cells)) == [tuple(names[:2])]
     kept = tmp_path / "results" / "superseded" / "vd_lstm_small_tied_1.json"
     kept.parent.mkdir(parents=True)
     shutil.copy(ZOO / "results" / "superseded" / kept.name, kept)
-    cards = {path.stem: text for path, text in card_pages(tmp_path).items()}
+    cards = {path.stem: text for path, text in card_pages(recipes, cells, tmp_path).items()}
     assert "Superseded: test perplexity 87.3 (validation 92.5) with seed 1 after 60 epochs" in cards[names[1]]
     assert ["is the reverse of the published" in cards[name] for name in names] == [True, True, False]
     assert "VD-LSTM + AL, small (87.7) and VD-LSTM + RE, small (87.0)." in cards["README"]
