@@ -168,9 +168,8 @@ class AdaptiveEmbedding(keras.layers.Layer):
 
     def _tables(self, prefix):
         """Vectors of the words of each band, and projections of each band but the first."""
-        name = "_".join([prefix, "{}", "embeddings"])
         vectors = [
-            self._weight(name.format(k), (band.stop - band.start, band.width), self.embeddings_initializer)
+            self._weight(f"{prefix}_{k}_embeddings", (band.stop - band.start, band.width), self.embeddings_initializer)
             for k, band in enumerate(self.bands)
         ]
         return vectors, self._projections(prefix)
