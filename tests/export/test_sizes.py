@@ -7,6 +7,7 @@ from pathlib import Path
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 import keras_tying as kt
 
@@ -33,6 +34,22 @@ def test_a_saved_model_that_takes_text(tmp_path, tied, expected):
     model = kt.zoo.recurrent_language_model(len(words), H, num_layers=1, tied=tied)
     kt.export.export_language_model(model, words, tmp_path / "saved_model")
     assert expected < matrices(tmp_path / "saved_model") < expected + 0.8  # with the texts of the words
+
+
+def test_a_saved_model_with_an_adaptive_embedding(tmp_path):
+    words = kt.data.Vocabulary.from_tokens([f"w{i}" for i in range(V)], V)
+    embedding = kt.layers.AdaptiveEmbedding(
+        V, 4 * H, cutoffs=(1000, 3000), factor=2, embeddings_initializer="random_normal"
+    )
+    model = kt.models.LanguageModel(embedding, [keras.layers.Dense(4 * H)])
+    kt.export.export_language_model(model, words, tmp_path / "saved_model")
+    once = 4 * model.count_params() / MATRIX
+    assert 2.0 < once < matrices(tmp_path / "saved_model") < once + 0.8  # a second copy of the bands has the size 2.0
+    sentences = [" ".join(words.words[i] for i in ids) for ids in ([1, 4000, 2000], [4999, 0])] + ["unheard of"]
+    served = tf.saved_model.load(tmp_path / "saved_model").signatures["score"](sentences=tf.constant(sentences))
+    expected = kt.inference.TrainedLanguageModel(model, words).score(sentences)
+    np.testing.assert_allclose(served["log_probability"], [each.log_probability for each in expected], rtol=1e-5)
+    assert served["tokens"].numpy().tolist() == [4, 3, 3]
 
 
 @pytest.mark.parametrize(("tied", "expected"), [(True, 1), (False, 2)])

@@ -55,6 +55,16 @@ def test_a_run_goes_on_with_more_or_fewer_replicas_than_it_began_with(trained, n
     assert runs[name].logged("val_perplexity") == pytest.approx(runs["one"].logged("val_perplexity"), rel=1e-5)
 
 
+def test_a_step_of_an_adaptive_embedding_by_two_replicas_is_that_of_one(trained):
+    _, outputs = trained
+    names = [name for name in outputs if name.startswith("adaptive, 0")]
+    assert len(names) == 11  # three bands, two projections, clusters, two biases, three variables of the LSTM
+    for name in names:
+        before, one, two = (outputs[name.replace("0", replicas, 1)] for replicas in "012")
+        assert np.abs(one - before).max() > 1e-5
+        np.testing.assert_allclose(two, one, atol=1e-6, rtol=0)
+
+
 @pytest.mark.parametrize("model", ["language model", "translator"])
 def test_replicas_draw_different_dropout_masks(trained, model):
     _, outputs = trained

@@ -1,7 +1,8 @@
 """Run by test_replicas.py in a fresh process, whose processor is in two parts: two_replicas.py FOLDER COMMAND ...
 
 Each COMMAND is the arguments of train/lm.py as JSON. Afterwards what each replica makes of the same batch is written to
-FOLDER/outputs.npz, by model, dropout and replica.
+FOLDER/outputs.npz, by model, dropout and replica; and the weights of a model with an adaptive embedding before a
+training step (0), after it by one replica (1) and by two (2).
 """
 
 import json
@@ -13,13 +14,28 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from keras_tying import export, zoo
+from keras_tying import export, optimizers, zoo
 
 IDS = np.arange(40, dtype="int32").reshape(4, 10) % 30
 
 
+def mirrored():
+    return tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+
+
+def adaptive_step(strategy):
+    """The weights before and after a step. The rows of the first replica have targets of the first band only."""
+    keras.utils.set_random_seed(1)
+    with strategy.scope():
+        model = zoo.recurrent_language_model(30, 16, num_layers=1, adaptive_cutoffs=(6, 20))
+        model.compile(optimizers.ClippedSGD(1.0, clip_norm=0.5))
+    before = model.get_weights()
+    model.fit(IDS, np.where(np.arange(4)[:, None] < 2, IDS % 6, IDS), batch_size=4, verbose=0)
+    return before, model.get_weights()
+
+
 def outputs(name, dropout):
-    strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+    strategy = mirrored()
     keras.utils.set_random_seed(1)
     with strategy.scope():
         if name == "language model":
@@ -49,7 +65,10 @@ def main():
         for dropout in (0.0, 0.5)
         for replica, array in enumerate(outputs(name, dropout))
     }
-    np.savez(Path(folder) / "outputs.npz", **arrays)
+    before, one = adaptive_step(tf.distribute.get_strategy())
+    _, two = adaptive_step(mirrored())
+    steps = {f"adaptive, {n}, {i}": each for n, found in enumerate((before, one, two)) for i, each in enumerate(found)}
+    np.savez(Path(folder) / "outputs.npz", **arrays, **steps)
 
 
 if __name__ == "__main__":
