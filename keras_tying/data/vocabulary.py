@@ -62,7 +62,7 @@ class Vocabulary:
 
     @classmethod
     def from_counts(cls, counts: Counter[str], size: int | None = None, minimum_count: int = 1) -> "Vocabulary":
-        """A vocabulary sorted by decreasing count, then alphabetically.
+        """A vocabulary sorted by decreasing count, then alphabetically. `<unk>` counts for all words that are left out.
 
         Args:
             counts: Number of occurrences of each word in the training text.
@@ -84,8 +84,9 @@ class Vocabulary:
                 f"Received: {len(counts.keys() - set(specials)):,} different words, which occur less often."
             )
         ordinary.sort(key=lambda word: (-counts[word], word))
-        kept = [*ordinary[: None if size is None else size - 2], *specials]
-        return cls(sorted(kept, key=lambda word: (-counts[word], word)))
+        kept = {word: counts[word] for word in (*ordinary[: None if size is None else size - 2], END_OF_SENTENCE)}
+        kept[UNKNOWN] = sum(counts.values()) - sum(kept.values())
+        return cls(sorted(kept, key=lambda word: (-kept[word], word)))
 
     def __len__(self) -> int:
         return len(self.words)

@@ -23,6 +23,6 @@ def public(tmp_path, monkeypatch):
     folder.mkdir()
     monkeypatch.setattr(pooch, "os_cache", lambda name: tmp_path / "cache")
     server = ThreadingHTTPServer(("127.0.0.1", 0), partial(SimpleHTTPRequestHandler, directory=folder))
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
     yield Public(folder, f"http://127.0.0.1:{server.server_port}/")
     server.shutdown()

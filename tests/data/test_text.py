@@ -23,6 +23,13 @@ def test_size_keeps_the_most_frequent_words_and_both_special_words():
     assert vocabulary.decode(vocabulary.encode(["a", "c"])) == ["a", "<unk>"]
 
 
+def test_the_unknown_word_stands_where_the_words_that_it_replaces_put_it():
+    tokens = ["a"] * 4 + ["b"] * 2 + ["c", "d", "<unk>", "<eos>"]
+    vocabulary = Vocabulary.from_tokens(tokens, minimum_count=2)
+    assert vocabulary.words == ["a", "<unk>", "b", "<eos>"]
+    assert vocabulary.counts(vocabulary.encode(tokens)).tolist() == [4, 3, 2, 1]
+
+
 def test_rare_words_can_be_left_out():
     assert "c" not in Vocabulary.from_tokens(["a", "a", "c", "<eos>"], minimum_count=2)
 
