@@ -17,6 +17,9 @@ from keras_tying.data import Vocabulary, load_corpus
 
 REPOSITORY = Path(__file__).parents[1]
 
+FASTER = {"JAX_DISABLE_MOST_OPTIMIZATIONS": "1", "OMP_NUM_THREADS": "1"}
+"""Environment in which JAX compiles less, and threads of PyTorch that have nothing to do do not wait actively."""
+
 
 @pytest.fixture(autouse=True, scope="module")
 def garbage():
@@ -65,10 +68,11 @@ def run_python():
     """Runs Python code or a script of the repository in a fresh process; returns the finished process."""
 
     def run(*arguments, **environment):
+        faster = FASTER if environment.get("KERAS_BACKEND") in ("jax", "torch") else {}
         process = subprocess.run(
             [sys.executable, *map(str, arguments)],
             cwd=REPOSITORY,
-            env={**os.environ, **environment},
+            env={**os.environ, **faster, **environment},
             capture_output=True,
             text=True,
         )

@@ -183,11 +183,7 @@ def expected():
 def received(request, run_python):
     if importlib.util.find_spec(request.param) is None:
         pytest.skip(f"{request.param} is not installed")
-    faster = {
-        "JAX_DISABLE_MOST_OPTIMIZATIONS": "1",
-        "OMP_NUM_THREADS": "1",
-    }  # compiles less, waits less
-    return last_line(run_python("-c", WITHOUT_TENSORFLOW, KERAS_BACKEND=request.param, **faster).stdout)
+    return last_line(run_python("-c", WITHOUT_TENSORFLOW, KERAS_BACKEND=request.param).stdout)
 
 
 def test_training_without_tensorflow_equals_training_with_it(received, expected):
