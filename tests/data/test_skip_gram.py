@@ -42,7 +42,7 @@ def test_pairs_with_window_one_are_the_neighbours_in_a_line(ids, counts, vocabul
 
 
 def test_the_reach_is_drawn_from_one_to_the_window(ids, counts, vocabulary):
-    stream = batches(np.tile(vocabulary.encode("is of".split()), 4000), counts, vocabulary, window=4, subsample=0)
+    stream = batches(np.tile(vocabulary.encode(["is", "of"]), 4000), counts, vocabulary, window=4, subsample=0)
     reaches = [int(row.sum()) // 2 for b in stream.epoch(0) for row in b["pairs"][:, 4].reshape(-1, 16)]
     observed = np.bincount(reaches, minlength=5)[1:]
     assert chisquare(observed).pvalue > 0.001
@@ -97,7 +97,7 @@ def test_an_epoch_reads_the_text_once(ids, counts, vocabulary):
 
 
 def test_a_text_shorter_than_a_batch_is_read_again(vocabulary):
-    ids = vocabulary.encode("is of".split())
+    ids = vocabulary.encode(["is", "of"])
     stream = batches(ids, vocabulary.counts(ids), vocabulary, subsample=0)
     (batch,) = stream.epoch(0)
     assert batch["pairs"].sum() == 8  # both words beside each other, once in each of four spans
