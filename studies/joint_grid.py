@@ -178,10 +178,9 @@ def best_rate(results: dict[str, Any]) -> float:
 
     Example:
 
-    >>> def cell(rate, tied, valid):
-    ...     return {"model": "nnjm", "arguments": {"learning_rate": rate, "tied": tied}, "runs": {"1": {"valid": valid}}}
-    >>> cells = [cell(1.0, False, 9.0), cell(1.0, True, 8.0), cell(2.0, False, 8.5), cell(2.0, True, 8.1)]
-    >>> best_rate({"cells": dict(enumerate(cells))})
+    >>> def cell(rate, valid):
+    ...     return {"model": "nnjm", "arguments": {"learning_rate": rate}, "runs": {"1": {"valid": valid}}}
+    >>> best_rate({"cells": {"NNJM, rate 1.0": cell(1.0, 8.5), "NNJM, rate 2.0": cell(2.0, 8.1)}})
     2.0
     """
     by_rate: dict[float, dict[str, float]] = {}
@@ -204,10 +203,10 @@ def _with_chosen_rate(study: JointStudy, name: str, folder: Path) -> Grid:
     if grid.rates_of is None:
         return grid
     path = results_file(folder, grid.rates_of)
-    results = read_results(path)
-    measured = {(cell, int(seed)) for cell, entry in (results or {"cells": {}})["cells"].items() for seed in entry["runs"]}
+    results = read_results(path) or {"cells": {}}
+    measured = {(cell, int(seed)) for cell, entry in results["cells"].items() for seed in entry["runs"]}
     missing = [cell for cell, _, seed in study.todo(grid.rates_of) if (cell, seed) not in measured]
-    if results is None or missing:
+    if missing:
         raise ValueError(
             f"The learning rate of the grid {name} is chosen by the results of all cells of {grid.rates_of}. "
             f"Missing in {path}: {missing}. Train that grid first."

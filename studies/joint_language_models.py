@@ -73,7 +73,8 @@ def _text_of(grid: Grid, path: Path, results: dict[str, Any] | None) -> list[str
         f"**{grid.title}**: {pairs} pairs of the training text, {samples['train']:,} target words "
         f'({samples["valid"]:,} to validate, {samples["test"]:,} to test); tokenization "{data["tokenization"]}", '
         f"{data['source_vocabulary_size']:,} source and {data['target_vocabulary_size']:,} target words at most; "
-        f"at most {schedule['epochs']} epochs of SGD with batches of {schedule['batch_size']}{_rate_of(grid, results)}.",
+        f"at most {schedule['epochs']} epochs of SGD with batches of {schedule['batch_size']}"
+        f"{_rate_of(grid, results)}.",
         *provenance(path, results),
     ]
 

@@ -30,7 +30,10 @@ def with_bleu(readme: str, folder: Path) -> str:
 
 
 def schedule_table(folder: Path) -> str:
-    """Test BLEU by tying, of the English-German recipes of Multi30k and of their earlier settings, and the orders."""
+    """Test BLEU by tying, of the English-German recipes of Multi30k and of their earlier settings, and the orders.
+
+    The mean validation BLEU below it is what chooses between the two settings.
+    """
     files = {"untied": "untied", "decoder tied": "decoder", "three-way tied": "three_way"}
     columns: list[dict[str, list[dict[str, Any]]]] = [  # of the recipes, and of the earlier settings
         {name: read_seeds(folder / "results", f"multi30k_en_de_{file}{ending}") for name, file in files.items()}
@@ -44,10 +47,23 @@ def schedule_table(folder: Path) -> str:
         for name in files
     ]
     epochs = [f"{column['untied'][0]['epochs']} epochs" for column in columns]
-    orders = [sorted(files, key={name: -statistics.fmean(column[name]) for name in files}.__getitem__) for column in bleu]
+    orders = [
+        sorted(files, key={name: -statistics.fmean(column[name]) for name in files}.__getitem__) for column in bleu
+    ]
     best_first = "; ".join(f"{', '.join(order)} ({count})" for order, count in zip(orders, epochs, strict=True))
     titles = ["Multi30k, English to German", "parameters", *(f"test BLEU, {count}" for count in epochs)]
-    return table(titles, "|---|" + "--:|" * 3, rows) + f"\n\nBest first: {best_first}. {_seeds_text(epochs, bleu)}"
+    validation = "; ".join(
+        f"{_validation(column):.2f} ({count})" for column, count in zip(columns, epochs, strict=True)
+    )
+    return (
+        table(titles, "|---|" + "--:|" * 3, rows)
+        + f"\n\nBest first: {best_first}. Mean validation BLEU of the three: {validation}. {_seeds_text(epochs, bleu)}"
+    )
+
+
+def _validation(column: dict[str, list[dict[str, Any]]]) -> float:
+    """The mean validation BLEU of all models, each the mean of its seeds."""
+    return statistics.fmean(statistics.fmean(each["validation_bleu"] for each in seeds) for seeds in column.values())
 
 
 def _seeds_text(epochs: list[str], scores: list[dict[str, list[float]]]) -> str:

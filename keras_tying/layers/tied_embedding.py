@@ -106,7 +106,7 @@ class TiedEmbedding(QuantizableEmbedding):
         self.bias_regularizer = regularizers.get(bias_regularizer)
         self.bias_constraint = constraints.get(bias_constraint)
         self.bias = None
-        if self.tie_weights and reverse_embeddings_initializer is not None:
+        if tie_weights and reverse_embeddings_initializer is not None:
             raise ValueError(
                 "`reverse_embeddings_initializer` needs `tie_weights=False`: a tied layer has one matrix. "
                 f"Received: reverse_embeddings_initializer={reverse_embeddings_initializer!r}"
@@ -118,10 +118,11 @@ class TiedEmbedding(QuantizableEmbedding):
             return
         rank, self.lora_rank = self.lora_rank, None  # Keras locks the layer when it enables LoRA
         separate = self.reverse_embeddings_initializer is not None and self.quantization_mode is None
-        tied, self.tie_weights = self.tie_weights, self.tie_weights or separate  # Keras has one initializer for both
+        if separate:  # Keras would give both matrices one initializer
+            self.tie_weights = True
         super().build(input_shape)
-        self.tie_weights = tied
         if separate:
+            self.tie_weights = False
             self.reverse_embeddings = self.add_weight(
                 shape=(self.output_dim, self.input_dim),
                 initializer=self.reverse_embeddings_initializer,
