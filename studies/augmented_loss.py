@@ -1,6 +1,7 @@
 """The study of the augmented loss: its page, and the work of `train/subspace.py`."""
 
 import argparse
+import statistics
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -11,7 +12,7 @@ from keras_tying.tables import load_table
 from keras_tying.training import environment, trained_in
 from keras_tying.zoo.recipes import load_recipe, recipe_folder
 from studies.cards import perplexities
-from studies.pages import MISSING, Section, page, plot, provenance, section, table
+from studies.pages import DASH, MISSING, Section, mean_and_range, page, plot, provenance, section, table
 from studies.plots import COLOURS, panels, write_png
 from studies.results import read_results, write_results
 from studies.subspace import SubspaceSettings, sweep
@@ -25,6 +26,13 @@ class Perplexities(Section):
     caption: str
 
 
+class Trials(Section):
+    folder: str
+    """Folder in the zoo's results whose files `NAME_TRAINING_sN.json` are the rows of the table."""
+    without_test: str
+    """The training whose test perplexities are not shown."""
+
+
 class NextWords(Section):
     table: str
     """Name of a recorded table of `train/compare.py next-words`."""
@@ -34,6 +42,7 @@ class Page(Section):
     """`studies/augmentation.toml` of the zoo."""
 
     perplexities: Perplexities
+    trials: Trials
     next_words: NextWords
     subspace: Section
 
@@ -45,6 +54,7 @@ def augmentation_page(folder: Path) -> str:
     curves = plot(results / f"{measured.picture}.png", measured.caption)
     parts = [
         *section(measured, perplexity_table(measured.recipes, folder), curves),
+        *section(content.trials, trial_table(content.trials, results)),
         *section(content.next_words, words.read_text(encoding="utf-8") if words.exists() else MISSING),
         *section(content.subspace, *distances(results / "subspace.json")),
     ]
@@ -64,6 +74,23 @@ def perplexity_table(names: list[str], folder: Path) -> str:
     ]
     columns = ["", "validation: published", "measured", "test: published", "measured"]
     return table(columns, "|---|--:|--:|--:|--:|", rows)
+
+
+def trial_table(content: Trials, results: Path) -> str:
+    """Perplexities of the recorded trials, a row for each recipe and training; the best validation perplexity first."""
+    seeds: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for path in sorted((results / content.folder).glob("*_s[0-9]*.json")):
+        name, training, _ = path.stem.rsplit("_", 2)
+        seeds.setdefault((name, training), []).append(read_results(path) or {})
+    if not seeds:
+        return MISSING
+    rows = []
+    for (name, training), each in seeds.items():
+        valid, test = ([run[f"{split}_perplexity"] for run in each] for split in ("validation", "test"))
+        shown = DASH if training == content.without_test else mean_and_range(test)
+        rows.append((training, statistics.fmean(valid), [name, training, mean_and_range(valid, count=True), shown]))
+    ordered = [row for *_, row in sorted(rows, key=lambda row: row[:2])]
+    return table(["trial", "training", "validation", "test"], "|---|---|--:|--:|", ordered)
 
 
 def distances(path: Path) -> list[str]:

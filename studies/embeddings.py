@@ -26,7 +26,7 @@ from studies.embedding_metrics import (
 )
 from studies.pages import MISSING, Section, number, origin, page, plot, provenance, section, table
 from studies.plots import COLOURS, panel, panels, write_png
-from studies.results import read_results, write_results
+from studies.results import read_results, read_seeds, write_results
 
 PLOTS = {
     "similarity": "Cosines against human scores",
@@ -58,30 +58,55 @@ def embeddings_page(folder: Path) -> str:
             parts += section(study, MISSING)
             continue
         published = published_values(folder, study.published or name)
+        seeds = read_seeds(path.parent, name)
         plots = (plot(path.with_name(f"{name}_{each}.png"), caption) for each, caption in PLOTS.items())
-        parts += section(study, *metric_tables(results, published), *plots, *provenance(path, results))
-        parts += map(training_text, results.get("trainings", [{}]))
+        parts += section(study, *metric_tables(seeds, published), *plots, *provenance(path, results))
+        parts += map(training_text, (training for each in seeds for training in each.get("trainings", [{}])))
     return page(content, parts)
 
 
-def metric_tables(results: dict[str, Any], published: dict[str, Any] | None = None) -> list[str]:
-    """Word similarities and pair correlations as Markdown tables, with published values in brackets."""
-    published, labels, rows = published or {}, list(results["embeddings"]), []
+def metric_tables(seeds: list[dict[str, Any]], published: dict[str, Any] | None = None) -> list[str]:
+    """Word similarities and pair correlations as Markdown tables, with published values in brackets.
+
+    Args:
+        seeds: The results of each seed. Of several, the mean is shown, with the lowest and the highest.
+        published: Published values by the same keys.
+    """
+    published, results = published or {}, seeds[0]
+    labels, rows = list(results["embeddings"]), []
+    measured = [_correlations(each, labels) for each in seeds]
     for name, found in results["word_similarity"].items():
         theirs = published.get("word_similarity", {}).get(name, {})
         covered = " / ".join(dict.fromkeys(str(found[label]["covered"]) for label in labels))
-        cells = [correlation(found[label]["spearman"], theirs.get(label)) for label in labels]
+        cells = [correlation([each[name, label] for each in measured], theirs.get(label)) for label in labels]
         rows.append([name, *cells, f"{covered} of {found[labels[0]]['pairs']}"])
-    measured = [[found[label]["spearman"] for found in results["word_similarity"].values()] for label in labels]
-    known = [[rho for rho in values if rho is not None] for values in measured]
-    rows.append(["mean", *(correlation(statistics.fmean(values) if values else None) for values in known), ""])
+    sets = list(results["word_similarity"])
+    rows.append(["mean", *(correlation([_mean(each, sets, label) for each in measured]) for label in labels), ""])
     tables = [table(["Spearman", *labels, "pairs covered"], "|---|" + "--:|" * (len(labels) + 1), rows)]
     pairs = results["pair_correlation"]
     if pairs["spearman"]:
         theirs = published.get("pair_correlation", {})
-        rows = [[pair, correlation(rho, theirs.get(pair))] for pair, rho in pairs["spearman"].items()]
+        rows = [
+            [pair, correlation([each["pair_correlation"]["spearman"][pair] for each in seeds], theirs.get(pair))]
+            for pair in pairs["spearman"]
+        ]
         tables.append(table([f"over all pairs of {pairs['words']:,} words", "Spearman"], "|---|--:|", rows))
     return tables
+
+
+def _correlations(results: dict[str, Any], labels: list[str]) -> dict[tuple[str, str], float | None]:
+    """Word similarities by set and embedding."""
+    return {
+        (name, label): found[label]["spearman"]
+        for name, found in results["word_similarity"].items()
+        for label in labels
+    }
+
+
+def _mean(correlations: dict[tuple[str, str], float | None], sets: list[str], label: str) -> float | None:
+    """The mean over the sets where it is defined."""
+    known = [rho for name in sets if (rho := correlations[name, label]) is not None]
+    return statistics.fmean(known) if known else None
 
 
 def training_text(training: dict[str, Any]) -> str:
@@ -94,9 +119,16 @@ def training_text(training: dict[str, Any]) -> str:
     )
 
 
-def correlation(value: float | None, published: float | None = None) -> str:
-    """A correlation, or a dash if it is undefined, and the published one in brackets."""
-    return number(value, ".2f") + ("" if published is None else f" ({published:.2f})")
+def correlation(values: Sequence[float | None], published: float | None = None) -> str:
+    """A correlation of several seeds, or a dash if it is undefined, and the published one in brackets.
+
+    >>> correlation([0.3], 0.41), correlation([0.3, 0.34]), correlation([None])
+    ('0.30 (0.41)', '0.32, 0.30 to 0.34', '—')
+    """
+    known = [value for value in values if value is not None]
+    span = f", {min(known):.2f} to {max(known):.2f}" if len(known) > 1 else ""
+    mean = number(statistics.fmean(known) if known else None, ".2f")
+    return mean + span + ("" if published is None else f" ({published:.2f})")
 
 
 def draw_embeddings(
@@ -187,7 +219,7 @@ def measure(arguments: argparse.Namespace, command: str) -> int:
     results |= {**environment(), "trainings": trainings(arguments.runs), "command": command}
     write_results(written[0], results, keep_earlier=bool(arguments.record))
     written += draw_embeddings(start, embeddings, sets, arguments.words)
-    tables = "\n\n".join(metric_tables(results))
+    tables = "\n\n".join(metric_tables([results]))
     if not arguments.record:
         written.append(start.with_name(f"{start.name}.md"))
         write_atomically(written[-1], (tables + "\n").encode())

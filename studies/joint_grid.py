@@ -1,6 +1,8 @@
 """Training the grids of joint language models that `zoo/studies/nnjm.toml` lists."""
 
+import math
 import shutil
+import statistics
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Literal
@@ -68,6 +70,8 @@ class Grid(Table):
     """Names of groups, or `"sweeps"`, in the order of training."""
     data: AlignedData
     optimisation: SampleOptimisation = SampleOptimisation()
+    rates_of: str | None = None
+    """Name of a grid whose results choose the learning rate of this one: see `best_rate`."""
     corpus: str | None = None
     """Name of a parallel corpus, from `languages[0]` to `languages[1]`, instead of `files`; it is aligned."""
     languages: tuple[str, str] = ("fr", "en")
@@ -78,6 +82,8 @@ class Grid(Table):
 class PerplexityTable(Section):
     """A table of the page, one row per cell."""
 
+    columns: list[str] | None = None
+    """Grids whose results are its columns. Default: those of the study."""
     split: Literal["valid", "test"] = "test"
     published: dict[str, float] = Field(default_factory=dict)
     rows: list[str] | None = None
@@ -96,6 +102,8 @@ class Ordering(Section):
     """Title of the column of the first cells."""
     higher: str
     pairs: list[Pair]
+    columns: list[str] | None = None
+    """Grids whose results are its columns. Default: those of the study."""
 
 
 class Pictures(Table):
@@ -114,7 +122,7 @@ class JointStudy(Section):
     """`studies/nnjm.toml` of the zoo."""
 
     columns: list[str]
-    """Grids whose results are columns of the tables."""
+    """Grids whose results are columns of the tables that name no others."""
     sentence_length: int
     """Maximum number of source words in the global context."""
     grids: dict[str, Grid]
@@ -159,6 +167,54 @@ def model_file(runs: Path, cell: str, seed: int) -> Path:
     return runs / f"{'-'.join(words)}-{seed}.keras"
 
 
+def best_rate(results: dict[str, Any]) -> float:
+    """The learning rate whose cells have the lowest validation perplexities: the lowest mean of their logarithms.
+
+    Args:
+        results: Results of a grid whose cells have the argument `learning_rate`.
+
+    Raises:
+        ValueError: If the rates were not all measured with the same models and seeds, or there are none.
+
+    Example:
+
+    >>> def cell(rate, valid):
+    ...     return {"model": "nnjm", "arguments": {"learning_rate": rate}, "runs": {"1": {"valid": valid}}}
+    >>> best_rate({"cells": {"NNJM, rate 1.0": cell(1.0, 8.5), "NNJM, rate 2.0": cell(2.0, 8.1)}})
+    2.0
+    """
+    by_rate: dict[float, dict[str, float]] = {}
+    for cell in results["cells"].values():
+        rate = cell["arguments"]["learning_rate"]
+        others = {name: value for name, value in cell["arguments"].items() if name != "learning_rate"}
+        for seed, run in cell["runs"].items():
+            by_rate.setdefault(rate, {})[f"{cell['model']} {sorted(others.items())} {seed}"] = run["valid"]
+    if len({frozenset(measured) for measured in by_rate.values()}) != 1:
+        raise ValueError(
+            "The learning rates must be measured with the same models and seeds. Received, by rate: "
+            f"{ {rate: len(measured) for rate, measured in by_rate.items()} }. Train the rest of their grid first."
+        )
+    return min(by_rate, key=lambda rate: statistics.fmean(map(math.log, by_rate[rate].values())))
+
+
+def _with_chosen_rate(study: JointStudy, name: str, folder: Path) -> Grid:
+    """The grid, with the learning rate that the results of `rates_of` choose."""
+    grid = study.grids[name]
+    if grid.rates_of is None:
+        return grid
+    path = results_file(folder, grid.rates_of)
+    results = read_results(path) or {"cells": {}}
+    measured = {(cell, int(seed)) for cell, entry in results["cells"].items() for seed in entry["runs"]}
+    missing = [cell for cell, _, seed in study.todo(grid.rates_of) if (cell, seed) not in measured]
+    if missing:
+        raise ValueError(
+            f"The learning rate of the grid {name} is chosen by the results of all cells of {grid.rates_of}. "
+            f"Missing in {path}: {missing}. Train that grid first."
+        )
+    rate = best_rate(results)
+    return grid.model_copy(update={"optimisation": grid.optimisation.model_copy(update={"learning_rate": rate})})
+
+
 def train_grid(
     study: JointStudy, name: str, todo: Iterable[Todo], data_dir: Path, runs: Path, folder: Path | None = None
 ) -> None:
@@ -176,12 +232,13 @@ def train_grid(
 
     Raises:
         FileNotFoundError: If a text is missing, or a model whose word vectors are needed.
-        ValueError: If there are results of other settings.
+        ValueError: If there are results of other settings, or the results that choose the learning rate are missing.
         TrainingInterrupted: If SIGINT or SIGTERM asked to stop.
         TrainingDiverged: If a loss becomes NaN or infinite.
     """
-    grid, runs = study.grids[name], runs / name
-    path = results_file(folder or recipe_folder(), name)
+    folder = folder or recipe_folder()
+    grid, runs = _with_chosen_rate(study, name, folder), runs / name
+    path = results_file(folder, name)
     settings = {"data": grid.data.model_dump(), "optimisation": grid.optimisation.model_dump()}
     recorded = read_results(path) or {"cells": {}, **settings}
     if any(settings[part].get(name) != value for part in settings for name, value in recorded[part].items()):

@@ -23,7 +23,7 @@ from studies.joint_grid import (
     train_grid,
     word_weights,
 )
-from studies.pages import NOT_MEASURED, number, page, plot, provenance, section, table
+from studies.pages import NOT_MEASURED, mean_and_range, number, page, plot, provenance, section, table
 from studies.plots import COLOURS, panel, panels, write_png
 from studies.results import read_results
 
@@ -48,9 +48,9 @@ def joint_page(folder: Path) -> str:
     for name, grid in study.grids.items():
         parts += _text_of(grid, results_file(folder, name), results[name])
     for each in study.tables:
-        parts += section(each, perplexity_table(each, study.columns, results))
+        parts += section(each, perplexity_table(each, each.columns or study.columns, results))
     for ordering in study.orderings:
-        parts += section(ordering, ordering_table(ordering, study.columns, results))
+        parts += section(ordering, ordering_table(ordering, ordering.columns or study.columns, results))
     plots = {caption: plot(folder / "results" / f"{n}.png", caption) for n, caption in study.pictures.captions.items()}
     if any(plots.values()):
         parts.append("## Pictures")
@@ -73,10 +73,18 @@ def _text_of(grid: Grid, path: Path, results: dict[str, Any] | None) -> list[str
         f"**{grid.title}**: {pairs} pairs of the training text, {samples['train']:,} target words "
         f'({samples["valid"]:,} to validate, {samples["test"]:,} to test); tokenization "{data["tokenization"]}", '
         f"{data['source_vocabulary_size']:,} source and {data['target_vocabulary_size']:,} target words at most; "
-        f"at most {schedule['epochs']} epochs of SGD with batches of {schedule['batch_size']} and rate "
-        f"{schedule['learning_rate']}.",
+        f"at most {schedule['epochs']} epochs of SGD with batches of {schedule['batch_size']}"
+        f"{_rate_of(grid, results)}.",
         *provenance(path, results),
     ]
+
+
+def _rate_of(grid: Grid, results: dict[str, Any]) -> str:
+    """The learning rate of a grid's results, and how it was chosen; nothing if each cell has its own."""
+    if all("learning_rate" in cell.get("arguments", {}) for cell in results["cells"].values()):
+        return ""
+    rate = f" and rate {results['optimisation']['learning_rate']}"
+    return f"{rate}, the best of {grid.rates_of} on validation text" if grid.rates_of else rate
 
 
 def perplexity_table(content: PerplexityTable, columns: list[str], results: Results) -> str:
@@ -84,7 +92,8 @@ def perplexity_table(content: PerplexityTable, columns: list[str], results: Resu
     rows = []
     for cell in content.rows or content.published:
         measured = ([run[content.split] for run in _runs(results[grid], cell)] for grid in columns)
-        rows.append([cell, number(content.published.get(cell), ".2f"), *map(mean_and_range, measured)])
+        shown = (mean_and_range(values, ".2f", count=True) for values in measured)
+        rows.append([cell, number(content.published.get(cell), ".2f"), *shown])
     return table(["model", "published", *columns], "| --- | --: |" + " --: |" * len(columns), rows)
 
 
@@ -103,14 +112,6 @@ def ordering_table(ordering: Ordering, columns: list[str], results: Results) -> 
 def _runs(results: dict[str, Any] | None, cell: str) -> list[dict[str, Any]]:
     """Results of each seed of a cell."""
     return list(results["cells"].get(cell, {"runs": {}})["runs"].values()) if results else []
-
-
-def mean_and_range(values: list[float]) -> str:
-    """Mean, lowest and highest of the perplexities of several seeds."""
-    if not values:
-        return NOT_MEASURED
-    spread = f"{min(values):.2f} to {max(values):.2f}, {len(values)} seeds" if len(values) > 1 else "1 seed"
-    return f"{statistics.mean(values):.2f} ({spread})"
 
 
 def is_lower(low: list[float], high: list[float]) -> str:

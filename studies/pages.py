@@ -1,5 +1,6 @@
 """Parts of Markdown pages: titles, tables, plots, and where results come from."""
 
+import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -55,6 +56,26 @@ def table(columns: Sequence[str], alignment: str, rows: Iterable[Sequence[str]])
 def number(value: float | None, form: str = ".1f", absent: str = DASH) -> str:
     """A number as a table shows it."""
     return absent if value is None else format(value, form)
+
+
+def mean_and_range(values: Sequence[float], form: str = ".1f", count: bool = False) -> str:
+    """The mean of several seeds and, in brackets, the lowest and the highest, as a table shows them.
+
+    Args:
+        values: One value per seed.
+        form: Format of the numbers.
+        count: Whether the number of seeds is shown too.
+
+    >>> mean_and_range([38.0, 39.0]), mean_and_range([38.0]), mean_and_range([])
+    ('38.5 (38.0 to 39.0)', '38.0', 'not measured')
+    >>> mean_and_range([38.0, 39.0], count=True), mean_and_range([38.0], count=True)
+    ('38.5 (38.0 to 39.0, 2 seeds)', '38.0 (1 seed)')
+    """
+    if not values:
+        return NOT_MEASURED
+    spread = [f"{min(values):{form}} to {max(values):{form}}"] if len(values) > 1 else []
+    spread += [f"{len(values)} seed{'s' if len(values) > 1 else ''}"] if count else []
+    return f"{statistics.mean(values):{form}}" + (f" ({', '.join(spread)})" if spread else "")
 
 
 def between_marks(text: str, name: str, content: str, command: str = "make zoo") -> str:

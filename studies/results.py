@@ -31,6 +31,12 @@ def read_results(path: Path) -> dict[str, Any] | None:
     return results
 
 
+def read_seeds(folder: Path, name: str) -> list[dict[str, Any]]:
+    """Results of all seeds: those of `NAME.json`, and of `NAME_s2.json` and so on beside it."""
+    paths = [folder / f"{name}.json", *sorted(folder.glob(f"{name}_s[0-9]*.json"))]
+    return [results for results in map(read_results, paths) if results is not None]
+
+
 def write_results(path: Path, results: dict[str, Any], keep_earlier: bool = False) -> None:
     """Writes results, and makes their folder.
 

@@ -1,11 +1,12 @@
 """The tables of the zoo's page on translation, made from recipes and recorded results."""
 
+import statistics
 from pathlib import Path
 from typing import Any
 
 from keras_tying.zoo.recipes import list_recipes, load_recipe
-from studies.pages import DASH, MISSING, NOT_MEASURED, between_marks, number, table
-from studies.results import read_results
+from studies.pages import DASH, MISSING, between_marks, mean_and_range, table
+from studies.results import read_results, read_seeds
 
 TYINGS = ("none", "decoder", "three_way")
 METRICS = {"parameters": ",", "validation_bleu": ".2f", "test_bleu": ".2f"}
@@ -29,26 +30,49 @@ def with_bleu(readme: str, folder: Path) -> str:
 
 
 def schedule_table(folder: Path) -> str:
-    """Test BLEU by tying, of the English-German recipes of Multi30k and of their earlier settings, and the orders."""
+    """Test BLEU by tying, of the English-German recipes of Multi30k and of their earlier settings, and the orders.
+
+    The mean validation BLEU below it is what chooses between the two settings.
+    """
     files = {"untied": "untied", "decoder tied": "decoder", "three-way tied": "three_way"}
-    columns: list[dict[str, dict[str, Any]]] = []  # of the recipes, and of the earlier settings
-    for ending in ("", "_25_epochs"):
-        paths = {name: folder / "results" / f"multi30k_en_de_{file}{ending}.json" for name, file in files.items()}
-        columns.append({name: read_results(path) or {} for name, path in paths.items()})
-    if not all(results for column in columns for results in column.values()):
+    columns: list[dict[str, list[dict[str, Any]]]] = [  # of the recipes, and of the earlier settings
+        {name: read_seeds(folder / "results", f"multi30k_en_de_{file}{ending}") for name, file in files.items()}
+        for ending in ("", "_25_epochs")
+    ]
+    if not all(seeds for column in columns for seeds in column.values()):
         return MISSING
+    bleu = [{name: [each["test_bleu"] for each in seeds] for name, seeds in column.items()} for column in columns]
     rows = [
-        [name, f"{columns[0][name]['parameters']:,}", *(f"{column[name]['test_bleu']:.1f}" for column in columns)]
+        [name, f"{columns[0][name][0]['parameters']:,}", *(mean_and_range(column[name]) for column in bleu)]
         for name in files
     ]
-    epochs = [f"{next(iter(column.values()))['epochs']} epochs" for column in columns]
-    orders = [sorted(files, key={name: -column[name]["test_bleu"] for name in files}.__getitem__) for column in columns]
+    epochs = [f"{column['untied'][0]['epochs']} epochs" for column in columns]
+    orders = [
+        sorted(files, key={name: -statistics.fmean(column[name]) for name in files}.__getitem__) for column in bleu
+    ]
     best_first = "; ".join(f"{', '.join(order)} ({count})" for order, count in zip(orders, epochs, strict=True))
     titles = ["Multi30k, English to German", "parameters", *(f"test BLEU, {count}" for count in epochs)]
+    validation = "; ".join(
+        f"{_validation(column):.2f} ({count})" for column, count in zip(columns, epochs, strict=True)
+    )
     return (
         table(titles, "|---|" + "--:|" * 3, rows)
-        + f"\n\nBest first: {best_first}. Each model was trained with one seed."
+        + f"\n\nBest first: {best_first}. Mean validation BLEU of the three: {validation}. {_seeds_text(epochs, bleu)}"
     )
+
+
+def _validation(column: dict[str, list[dict[str, Any]]]) -> float:
+    """The mean validation BLEU of all models, each the mean of its seeds."""
+    return statistics.fmean(statistics.fmean(each["validation_bleu"] for each in seeds) for seeds in column.values())
+
+
+def _seeds_text(epochs: list[str], scores: list[dict[str, list[float]]]) -> str:
+    """How many seeds the columns of scores have, in a sentence."""
+    counts = [min(map(len, column.values())) for column in scores]
+    if max(len(values) for column in scores for values in column.values()) == 1:
+        return "Each model was trained with one seed."
+    seeds = "; ".join(f"{count} or more ({of})" for count, of in zip(counts, epochs, strict=True))
+    return f"A cell is the mean of its seeds, with the lowest and the highest in brackets. Seeds: {seeds}."
 
 
 def score_table(folder: Path) -> str:
@@ -65,13 +89,19 @@ def score_table(folder: Path) -> str:
     rows = []
     for name in sorted(recipes, key=sort_key):
         path = folder / "results" / f"{name}.json"
-        measured = read_results(path) or {}
-        cells = [f"[{name}](results/{path.name})" if measured else name]
+        seeds = read_seeds(folder / "results", name)
+        cells = [f"[{name}](results/{path.name})" if seeds else name]
         for metric, form in METRICS.items():
             published = getattr(recipes[name].published, metric, None)
-            cells += [DASH if published is None else str(published), number(measured.get(metric), form, NOT_MEASURED)]
-        rows.append([*cells, number(measured.get("test_chrf"), ".2f", NOT_MEASURED)])
+            cells += [DASH if published is None else str(published), _mean(seeds, metric, form)]
+        rows.append([*cells, _mean(seeds, "test_chrf", ".2f")])
     return table(columns, "|---|" + "--:|" * 7, rows)
+
+
+def _mean(seeds: list[dict[str, Any]], metric: str, form: str) -> str:
+    """A metric of several seeds; the same number of parameters has no range."""
+    values = [results[metric] for results in seeds if results.get(metric) is not None]
+    return mean_and_range(sorted(set(values)) if metric == "parameters" else values, form)
 
 
 def overlap_table(folder: Path) -> str:

@@ -41,6 +41,8 @@ class TiedEmbedding(QuantizableEmbedding):
         bias_initializer: Initializer of the bias. Defaults to `"zeros"`.
         bias_regularizer: Optional regularizer of the bias.
         bias_constraint: Optional constraint of the bias.
+        reverse_embeddings_initializer: Initializer of the separate `[H, V]` matrix of the reverse role. Default:
+            `embeddings_initializer`.
         **kwargs: Base layer arguments, such as `name` and `dtype`.
 
     Call arguments:
@@ -81,6 +83,7 @@ class TiedEmbedding(QuantizableEmbedding):
         bias_initializer="zeros",
         bias_regularizer=None,
         bias_constraint=None,
+        reverse_embeddings_initializer=None,
         **kwargs,
     ):
         super().__init__(
@@ -103,12 +106,28 @@ class TiedEmbedding(QuantizableEmbedding):
         self.bias_regularizer = regularizers.get(bias_regularizer)
         self.bias_constraint = constraints.get(bias_constraint)
         self.bias = None
+        if tie_weights and reverse_embeddings_initializer is not None:
+            raise ValueError(
+                "`reverse_embeddings_initializer` needs `tie_weights=False`: a tied layer has one matrix. "
+                f"Received: reverse_embeddings_initializer={reverse_embeddings_initializer!r}"
+            )
+        self.reverse_embeddings_initializer = initializers.get(reverse_embeddings_initializer)
 
     def build(self, input_shape=None):
         if self.built:
             return
         rank, self.lora_rank = self.lora_rank, None  # Keras locks the layer when it enables LoRA
+        separate = self.reverse_embeddings_initializer is not None and self.quantization_mode is None
+        if separate:  # Keras would give both matrices one initializer
+            self.tie_weights = True
         super().build(input_shape)
+        if separate:
+            self.tie_weights = False
+            self.reverse_embeddings = self.add_weight(
+                shape=(self.output_dim, self.input_dim),
+                initializer=self.reverse_embeddings_initializer,
+                name="reverse_embeddings",
+            )
         if self.use_bias:
             self.bias = self.add_weight(
                 shape=(self.input_dim,),
@@ -181,4 +200,5 @@ class TiedEmbedding(QuantizableEmbedding):
             "bias_initializer": initializers.serialize(self.bias_initializer),
             "bias_regularizer": regularizers.serialize(self.bias_regularizer),
             "bias_constraint": constraints.serialize(self.bias_constraint),
+            "reverse_embeddings_initializer": initializers.serialize(self.reverse_embeddings_initializer),
         }

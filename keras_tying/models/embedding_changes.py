@@ -103,6 +103,7 @@ def tied(model, matrix, roles):
             config[argument] = None
         if "tie_weights" in config["embedding"]["config"]:
             config["embedding"]["config"]["tie_weights"] = True
+            config["embedding"]["config"].pop("reverse_embeddings_initializer", None)
 
     def merge(old):
         found = [joined[matrix]] if matrix != "mean" else sorted({*joined.values()})
@@ -137,7 +138,8 @@ def untied(model, roles):
                 continue
             own = {**config["embedding"]["config"]}
             own["name"] = f"{argument.removesuffix('_embedding')}_{own['name']}"
-            own |= {key: value for key, value in {"use_bias": False, "tie_weights": True}.items() if key in own}
+            alone = {"use_bias": False, "tie_weights": True, "reverse_embeddings_initializer": None}
+            own |= {key: value for key, value in alone.items() if key in own}
             config[argument] = {**config["embedding"], "config": own}
 
     def copy(old):

@@ -11,9 +11,9 @@ from keras_tying.zoo.variational_dropout import VariationalDropout, as_dropout
 ONE_MASK_PER_WINDOW = (None, 1, None)
 
 
-def lstm(units, **arguments):
-    """An LSTM layer whose forget gates have the same initial bias as the other gates."""
-    return LSTM(units, unit_forget_bias=False, **arguments)
+def lstm(units, unit_forget_bias=False, **arguments):
+    """An LSTM layer whose forget gates have the same initial bias as the other gates, unless that is set to 1."""
+    return LSTM(units, unit_forget_bias=unit_forget_bias, **arguments)
 
 
 def recurrent_language_model(
@@ -27,8 +27,12 @@ def recurrent_language_model(
     projection_bias=False,
     projection_regularizer=None,
     initializer_range=0.1,
+    kernel_initializer=None,
+    recurrent_initializer=None,
     recurrent_bias_initializer=None,
+    unit_forget_bias=False,
     output_bias=True,
+    output_bias_initializer=None,
     logit_soft_cap=None,
     embeddings_constraint=None,
     adaptive_cutoffs=None,
@@ -44,7 +48,7 @@ def recurrent_language_model(
         recurrent_layer: Function that makes a recurrent layer from the arguments `units`, `name`, `dtype`,
             `kernel_initializer`, `recurrent_initializer`, `bias_initializer`, `return_sequences` and `return_state`;
             with variational dropout also `dropout` and `recurrent_dropout`, and with shared masks also
-            `shared_dropout_masks` and `drop_outputs`. Default: an LSTM layer.
+            `shared_dropout_masks` and `drop_outputs`; if set, `unit_forget_bias`. Default: an LSTM layer.
         tied: Boolean, whether input and output embeddings are one variable. Defaults to `True`.
         dropout: Float in [0, 1), rate for the input of each recurrent layer and the output of the last, with a new
             mask at every step and none in the recurrence; or a `VariationalDropout` or its arguments, with one mask
@@ -53,9 +57,17 @@ def recurrent_language_model(
             Defaults to `False`.
         projection_bias: Boolean, whether the projection has a bias. Defaults to `False`.
         projection_regularizer: Regularizer of the projection, for example `ProjectionRegularizer`.
-        initializer_range: Every weight and bias is drawn from uniform(-range, range). Defaults to 0.1.
-        recurrent_bias_initializer: Initializer of the recurrent layers' biases. Default: as all weights.
+        initializer_range: Every weight and bias is drawn from uniform(-range, range), unless it has an initializer of
+            its own below. Defaults to 0.1.
+        kernel_initializer: Name or configuration of a Keras initializer, for the kernels of the recurrent layers (one
+            matrix for all gates), the projection and, untied without `adaptive_cutoffs`, the output embedding. Default:
+            as all weights.
+        recurrent_initializer: The same for the recurrent kernels, for example `"orthogonal"`.
+        recurrent_bias_initializer: The same for the recurrent layers' biases.
+        unit_forget_bias: Boolean, whether the biases of the forget gates of LSTM layers start at 1. Defaults to
+            `False`.
         output_bias: Boolean, whether the output embedding has a bias. Defaults to `True`.
+        output_bias_initializer: Initializer of that bias. Default: as all weights.
         logit_soft_cap: Optional float, soft cap of the logits.
         embeddings_constraint: Optional constraint of the (input) embedding, for example `UnitNorm(axis=1)`.
         adaptive_cutoffs: Optional integers, for large vocabularies: the embedding is an `AdaptiveEmbedding` with these
@@ -99,7 +111,7 @@ def recurrent_language_model(
         "tie_weights": tied,
         "use_bias": output_bias,
         "embeddings_initializer": initializer(),
-        "bias_initializer": initializer(),
+        "bias_initializer": keras.initializers.get(output_bias_initializer) or initializer(),
         "dtype": dtype,
         "name": "embedding",
     }
@@ -107,7 +119,12 @@ def recurrent_language_model(
     if adaptive_cutoffs is None:
         cap, constraint = logit_soft_cap, embeddings_constraint
         embedding = TiedEmbedding(
-            vocabulary_size, units, logit_soft_cap=cap, embeddings_constraint=constraint, **settings
+            vocabulary_size,
+            units,
+            logit_soft_cap=cap,
+            embeddings_constraint=constraint,
+            reverse_embeddings_initializer=None if tied else kernel_initializer,
+            **settings,
         )
     else:
         embedding = AdaptiveEmbedding(
@@ -121,14 +138,15 @@ def recurrent_language_model(
     for i in range(num_layers):
         layer = recurrent_layer(
             units,
-            kernel_initializer=initializer(),
-            recurrent_initializer=initializer(),
+            kernel_initializer=keras.initializers.get(kernel_initializer) or initializer(),
+            recurrent_initializer=keras.initializers.get(recurrent_initializer) or initializer(),
             bias_initializer=recurrent_bias_initializer or initializer(),
             return_sequences=True,
             return_state=True,
             dtype=dtype,
             name=f"recurrent_{i}",
             **_recurrent_dropout(dropout),
+            **({"unit_forget_bias": True} if unit_forget_bias else {}),  # recurrent highway layers have no such gate
         )
         hidden_layers += [*dropouts[i], layer]
     hidden_layers += dropouts[-1]
@@ -137,7 +155,7 @@ def recurrent_language_model(
             keras.layers.Dense(
                 units,
                 use_bias=projection_bias,
-                kernel_initializer=initializer(),
+                kernel_initializer=keras.initializers.get(kernel_initializer) or initializer(),
                 bias_initializer=initializer(),
                 kernel_regularizer=projection_regularizer,
                 dtype=dtype,

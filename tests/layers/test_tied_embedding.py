@@ -27,6 +27,18 @@ def test_untied_layer_has_a_matrix_for_each_role():
     assert sorted(tuple(v.shape) for v in embedding.trainable_variables) == [(H, V), (V, H)]
 
 
+def test_the_separate_matrix_has_an_initializer_of_its_own():
+    settings = {"tie_weights": False, "reverse_embeddings_initializer": "ones"}
+    embedding = TiedEmbedding.from_config(TiedEmbedding(V, H, **settings).get_config())
+    embedding.build()
+    assert embedding.reverse_embeddings.shape == (H, V)
+    assert (keras.ops.convert_to_numpy(embedding.reverse_embeddings) == 1).all()
+    assert (np.abs(keras.ops.convert_to_numpy(embedding.embeddings)) <= 0.05).all()
+    assert not embedding.tie_weights
+    with pytest.raises(ValueError, match="needs `tie_weights=False`"):
+        TiedEmbedding(V, H, reverse_embeddings_initializer="ones")
+
+
 @pytest.mark.parametrize("tied", [True, False])
 @pytest.mark.parametrize("use_bias", [True, False])
 def test_scores_are_products_with_the_matrix_plus_bias(rng, tied, use_bias):

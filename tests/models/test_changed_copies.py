@@ -110,6 +110,13 @@ def test_an_untied_copy_computes_the_same_and_has_the_moments_in_both_matrices(t
     assert train(copy, text) == pytest.approx(train(model, text), rel=0.05)
 
 
+def test_a_model_whose_output_embedding_has_its_own_initializer_can_be_tied():
+    model = kt.zoo.recurrent_language_model(V, H, tied=False, kernel_initializer="glorot_uniform")
+    tied = model.tied_copy("input")
+    assert tied.tied
+    assert tied.embedding.get_config()["reverse_embeddings_initializer"] is None
+
+
 @pytest.mark.parametrize("matrix", ["input", "output", "mean"])
 def test_a_tied_copy_has_the_matrix_that_was_asked_for(text, matrix):
     model = trained(text, tied=False)

@@ -38,6 +38,24 @@ def test_every_row_shows_what_was_published_and_measured(folder):
             assert row.count("not measured") == 2
 
 
+def test_trials_are_ordered_by_validation_and_those_of_few_epochs_show_no_test_perplexity(folder):
+    trials = folder / "results" / "augmented_loss"
+    trials.mkdir()
+    for name, valid in {
+        "b_tau_5_screening_s1": 95.0,
+        "a_screening_s1": 96.0,
+        "a_first_s1": 90.0,
+        "a_first_s2": 91.0,
+    }.items():
+        (trials / f"{name}.json").write_text(json.dumps({"validation_perplexity": valid, "test_perplexity": 80.04}))
+    rows = [line for line in augmentation_page(folder).splitlines() if "first |" in line or "screening |" in line]
+    assert rows == [
+        "| a | first | 90.5 (90.0 to 91.0, 2 seeds) | 80.0 (80.0 to 80.0) |",
+        "| b_tau_5 | screening | 95.0 (1 seed) | — |",
+        "| a | screening | 96.0 (1 seed) | — |",
+    ]
+
+
 def test_distances_are_shown_with_the_runs_behind_them(folder):
     assert last_section(augmentation_page(folder)).endswith("Not measured.\n")
     results = {

@@ -57,7 +57,7 @@ def test_published_results_stand_beside_measured_ones(embeddings):
     results = measure_embeddings(embeddings, [PAIRS], [])
     results["word_similarity"]["own"]["tied"]["spearman"] = None
     published = {"word_similarity": {"own": {"tied": 0.25}}, "pair_correlation": {"input, tied": 0.5}}
-    text = "\n".join(metric_tables(results, published))
+    text = "\n".join(metric_tables([results], published))
     assert "| — (0.25) | 3 of 4 |" in text
     assert "| input, tied | 1.00 (0.50) |" in text
 
@@ -138,3 +138,11 @@ def test_the_page_is_made_from_its_text_and_the_results(tmp_path, embeddings):
     assert training in text
     assert text.index("# Page") < text.index("First.") < text.index("| own |") < text.index("Second.")
     assert text.endswith("Second.\n\nNot measured.\n")
+    first = results["word_similarity"]["own"]["tied"]["spearman"]
+    results["word_similarity"]["own"]["tied"]["spearman"] = first - 0.2
+    results["trainings"][0]["seed"] = 4
+    (tmp_path / "results" / "one_s4.json").write_text(json.dumps(results))
+    text = embeddings_page(tmp_path)
+    assert f" {first - 0.1:.2f}, {first - 0.2:.2f} to {first:.2f} |" in text
+    assert training in text
+    assert "Training of first: seed 4" in text

@@ -131,10 +131,17 @@ def results_of(folder, grid, cells):
 
 def test_every_name_on_the_page_is_a_cell():
     study = load_study()
-    cells = {name for grid in study.columns for name, _, _ in study.todo(grid)}
-    rows = {row for table in study.tables for row in table.rows or table.published}
-    pairs = {cell for ordering in study.orderings for pair in ordering.pairs for cell in (pair.lower, pair.higher)}
-    assert rows - {"NNJM-Global + BS-W2V"} | pairs | {study.pictures.weights, study.pictures.history} <= cells
+
+    def cells(grids):
+        return {name for grid in grids for name, _, _ in study.todo(grid)}
+
+    assert {study.pictures.weights, study.pictures.history} <= cells([study.pictures.grid])
+    for table in study.tables:
+        rows = set(table.rows or table.published) - {"NNJM-Global + BS-W2V"}
+        assert rows <= cells(table.columns or study.columns), table.title
+    for ordering in study.orderings:
+        pairs = {cell for pair in ordering.pairs for cell in (pair.lower, pair.higher)}
+        assert pairs <= cells(ordering.columns or study.columns), ordering.title
 
 
 def test_the_orderings_asked_for_are_those_of_the_paper():
@@ -202,6 +209,67 @@ def test_a_cell_that_was_interrupted_is_the_next(train, trained, monkeypatch, fo
     monkeypatch.undo()
     assert not results_file(folder, "own-text").exists()
     assert set(train(main_only=True)["cells"]["NNJM"]["runs"]) == {"1", "2"}
+
+
+RATES = """
+[grids.rates]
+title = "Rates"
+groups = ["rates"]
+data = {}
+[grids.chosen]
+title = "Chosen"
+groups = ["chosen"]
+rates_of = "rates"
+data = { source_vocabulary_size = 12, target_vocabulary_size = 12 }
+optimisation = { epochs = 1, batch_size = 32 }
+[grids.chosen.files]
+train = ["train.src", "train.tgt", "train.align"]
+valid = ["valid.src", "valid.tgt", "valid.align"]
+test = ["test.src", "test.tgt", "test.align"]
+[groups.rates]
+seeds = 1
+[groups.rates.cells]
+"low" = { model = "nnlm", arguments = { learning_rate = 0.25 } }
+"high" = { model = "nnlm", arguments = { learning_rate = 0.5 } }
+[groups.chosen]
+seeds = 1
+[groups.chosen.cells]
+"NNLM" = { model = "nnlm", arguments = { embedding_size = 4, hidden_units = [5] } }
+"""
+
+
+def test_the_rate_of_a_grid_is_the_one_with_the_best_validation_perplexity(folder, tmp_path, aligned_files):
+    toml = folder / "studies" / "nnjm.toml"
+    toml.write_text(toml.read_text().replace("[groups.main]", f"{RATES}\n[groups.main]", 1))
+    study, path = load_study(folder), results_file(folder, "rates")
+
+    def train():
+        train_grid(study, "chosen", study.todo("chosen"), tmp_path, tmp_path / "runs", folder)
+        return json.loads(results_file(folder, "chosen").read_text())
+
+    def cell(rate, valid, test):
+        return {"model": "nnlm", "arguments": {"learning_rate": rate}, "runs": {"1": {"valid": valid, "test": test}}}
+
+    path.parent.mkdir()
+    path.write_text(json.dumps({"cells": {"low": cell(0.25, 7.0, 9.0)}}))
+    with pytest.raises(ValueError, match=r"chosen by the results of all cells of rates.*Missing.*\['high'\]"):
+        train()
+    path.write_text(json.dumps({"cells": {"low": cell(0.25, 7.0, 9.0), "high": cell(0.5, 8.0, 1.0)}}))
+    results = train()
+    assert results["optimisation"]["learning_rate"] == 0.25
+    path.write_text(json.dumps({"cells": {"low": cell(0.25, 7.0, 9.0), "high": cell(0.5, 6.0, 9.0)}}))
+    with pytest.raises(ValueError, match="results of other settings"):  # the choice has changed
+        train()
+    path.unlink()
+    shown = joint_page(folder).split("**Chosen**")[1]
+    assert "and rate 0.25, the best of rates on validation text." in shown
+
+
+def test_rates_that_were_not_measured_alike_are_not_compared():
+    one = {"model": "nnlm", "arguments": {"learning_rate": 1.0}, "runs": {"1": {"valid": 7.0}, "2": {"valid": 7.0}}}
+    two = {"model": "nnlm", "arguments": {"learning_rate": 2.0}, "runs": {"1": {"valid": 6.0}}}
+    with pytest.raises(ValueError, match="with the same models and seeds"):
+        joint_grid.best_rate({"cells": {"one": one, "two": two}})
 
 
 def test_frozen_word_vectors_are_those_of_the_other_cell(train, tmp_path):
@@ -314,7 +382,7 @@ def test_weights_are_told_apart_by_input_word():
 def test_the_command_names_grids_it_does_not_know(run_here):
     process = run_here("train/nnjm_grid.py", "none")
     assert process.returncode == 2
-    known = ["zh-en", "multi30k", "sweeps", "europarl", "europarl-100k"]
+    known = list(load_study().grids)
     assert f"unknown grids ['none']; known are {known}" in process.stderr
 
 

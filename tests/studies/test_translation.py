@@ -4,7 +4,7 @@ import shutil
 import pytest
 
 from keras_tying.zoo.recipes import recipe_folder
-from studies.translation import with_results
+from studies.translation import schedule_table, with_results
 
 MEASURED = {"parameters": 1_234_567, "validation_bleu": 40.126, "test_bleu": 38.5, "test_chrf": 60.0}
 
@@ -35,6 +35,21 @@ def test_a_recipe_shows_what_was_published_and_that_nothing_is_measured(folder):
 def test_a_result_stands_in_its_row(folder):
     (folder / "results" / "wmt15_en_de_untied.json").write_text(json.dumps(MEASURED))
     assert row(folder, "wmt15_en_de_untied")[1:] == ["165M", "1,234,567", "20.96", "40.13", "16.79", "38.50", "60.00"]
+
+
+def test_several_seeds_give_their_mean_and_range(folder):
+    for ending, scores in {"": {1: 38.0, 2: 38.6}, "_25_epochs": {1: 39.0}}.items():
+        for tying in ("untied", "decoder", "three_way"):
+            for seed, bleu in scores.items():
+                name = f"multi30k_en_de_{tying}{ending}" + (f"_s{seed}" if seed > 1 else "")
+                shift = {"untied": 0, "decoder": 1, "three_way": 2}[tying]
+                results = {**MEASURED, "epochs": 25 if ending else 12, "test_bleu": bleu + shift}
+                (folder / "results" / f"{name}.json").write_text(json.dumps(results))
+    assert row(folder, "[multi30k_en_de_untied]")[1:3] == ["—", "1,234,567"]
+    assert row(folder, "[multi30k_en_de_untied]")[6] == "38.30 (38.00 to 38.60)"
+    text = schedule_table(folder)
+    assert "| untied | 1,234,567 | 38.3 (38.0 to 38.6) | 39.0 |" in text
+    assert text.endswith("Seeds: 2 or more (12 epochs); 1 or more (25 epochs).")
 
 
 def test_subwords_of_a_corpus_stand_beside_the_published(folder):

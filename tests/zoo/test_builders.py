@@ -1,5 +1,7 @@
 """The hyper-parameters of every model of the zoo, as published."""
 
+import keras
+import numpy as np
 import pytest
 
 import keras_tying as kt
@@ -321,6 +323,40 @@ def test_builder_has_the_published_hyper_parameters(label):
 
 def test_every_builder_has_expected_hyper_parameters():
     assert {label.split(",")[0] for label in EXPECTED} == set(kt.zoo.list_models())
+
+
+@pytest.mark.parametrize("tied", [True, False])
+def test_parts_of_a_language_model_have_initializers_of_their_own(tied):
+    model = kt.zoo.vd_lstm_small(
+        tied,
+        vocabulary_size=1000,
+        units=50,
+        initializer_range=0.05,
+        kernel_initializer="glorot_uniform",
+        recurrent_initializer={"class_name": "Orthogonal", "config": {"gain": 2.0}},
+        recurrent_bias_initializer="zeros",
+        unit_forget_bias=True,
+        output_bias=True,
+        output_bias_initializer="zeros",
+    )
+    read = keras.ops.convert_to_numpy
+
+    def is_uniform(matrix, limit):
+        assert 0.9 * limit < np.abs(read(matrix)).max() <= limit
+
+    is_uniform(model.embedding.embeddings, 0.05)
+    if not tied:
+        is_uniform(model.embedding.reverse_embeddings, np.sqrt(6 / 1050))
+    np.testing.assert_array_equal(read(model.embedding.bias), 0)
+    first, second = (layer for layer in model.hidden_layers if layer.name.startswith("recurrent"))
+    for layer in (first, second):
+        is_uniform(layer.cell.kernel, np.sqrt(6 / 250))
+        recurrent = read(layer.cell.recurrent_kernel)
+        np.testing.assert_allclose(recurrent @ recurrent.T, 4 * np.eye(50), atol=1e-4)
+        bias = read(layer.cell.bias)
+        np.testing.assert_array_equal(bias, np.repeat([0.0, 1.0, 0.0, 0.0], 50))
+    kernels = [read(layer.cell.kernel) for layer in (first, second)]
+    assert not np.array_equal(*kernels)
 
 
 def test_the_augmented_loss_has_the_published_temperature():
