@@ -183,7 +183,8 @@ def _output_arrays(size: Size) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     rng = np.random.default_rng(0)
     hidden = rng.standard_normal((size.words, size.units), np.float32)
     embeddings = rng.standard_normal((size.vocabulary, size.units), np.float32)
-    return hidden, embeddings / 100, rng.integers(0, size.vocabulary, size.words, np.int32)
+    embeddings /= 100  # in place, so that making the arrays is not the peak of memory
+    return hidden, embeddings, rng.integers(0, size.vocabulary, size.words, np.int32)
 
 
 def output_keras_tying(size: Size) -> Work:
