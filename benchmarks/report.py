@@ -142,8 +142,9 @@ def page(found: dict[str, dict]) -> list[str]:
         "the ratios within a round, so a machine that slows down does not favour one of them. Memory is the peak above",
         "that of the imported libraries, inputs included. A speed ratio above 1 means that keras-tying is faster; a",
         "memory ratio below 1 means that it needs less memory. Models have two layers of 200 (small), 650 (medium) or",
-        "1,500 (large) units and 10,000 words; the batch size is 20 and the text is random. In training, keras-tying and",
-        f"stock Keras do {STEPS_PER_EXECUTION} steps per call (`steps_per_execution`). GPU: not measured. Made by `{COMMAND}`.",
+        "1,500 (large) units and 10,000 words; the batch size is 20 and the text is random. In training, keras-tying",
+        f"and stock Keras do {STEPS_PER_EXECUTION} steps per call (`steps_per_execution`). GPU: not measured.",
+        f"Made by `{COMMAND}`.",
         "",
         plot(RESULTS / "speed.png", "Speed compared with PyTorch and stock Keras"),
     ]
