@@ -183,7 +183,17 @@ def _output_arrays(size: Size) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     rng = np.random.default_rng(0)
     hidden = rng.standard_normal((size.words, size.units), np.float32)
     embeddings = rng.standard_normal((size.vocabulary, size.units), np.float32)
-    return hidden, embeddings / 100, rng.integers(0, size.vocabulary, size.words, np.int32)
+    embeddings /= 100  # in place, so that making the arrays is not the peak of memory
+    return hidden, embeddings, rng.integers(0, size.vocabulary, size.words, np.int32)
+
+
+def _output_tensors(size: Size) -> list:
+    """`_output_arrays` as tensors of TensorFlow."""
+    import tensorflow as tf
+
+    tensors = [*map(tf.constant, _output_arrays(size))]
+    tf.constant(1.0) + 1  # TensorFlow keeps a second copy of an array until its next operation
+    return tensors
 
 
 def output_keras_tying(size: Size) -> Work:
@@ -229,7 +239,7 @@ def output_stock_keras(size: Size) -> Work:
 def _tensorflow_gradients(loss, size: Size) -> Work:
     import tensorflow as tf
 
-    hidden, embeddings, targets = map(tf.constant, _output_arrays(size))
+    hidden, embeddings, targets = _output_tensors(size)
 
     @tf.function
     def gradients():

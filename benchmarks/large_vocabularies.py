@@ -10,7 +10,16 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.contenders import Size, Work, _output_arrays, fit_seconds, output_pytorch, timed, tokens
+from benchmarks.contenders import (
+    Size,
+    Work,
+    _output_arrays,
+    _output_tensors,
+    fit_seconds,
+    output_pytorch,
+    timed,
+    tokens,
+)
 
 BACKENDS = ("tensorflow", "jax", "torch")
 HEADS, BLOCKS = 4, 2
@@ -40,7 +49,7 @@ def with_logits(hidden, targets, embeddings):
 def _tensorflow_gradients(loss, size: Size) -> Work:
     import tensorflow as tf
 
-    hidden, embeddings, targets = map(tf.constant, _output_arrays(size))
+    hidden, embeddings, targets = _output_tensors(size)
 
     @tf.function
     def gradients():

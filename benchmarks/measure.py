@@ -2,11 +2,12 @@
 
 import multiprocessing
 import os
-import resource
+import re
 import statistics
 import time
 from contextlib import contextmanager
 from dataclasses import asdict, replace
+from pathlib import Path
 
 from benchmarks import contenders, joint_models, large_vocabularies, text_translators, translators
 from benchmarks.contenders import Size
@@ -106,7 +107,9 @@ def _serve(pipe, kind: str, name: str, size: Size, work: int) -> None:
 
 
 def _peak_memory() -> float:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / MEBIBYTE
+    """Peak memory of this process. That of `getrusage` is at least the memory of the process that started it."""
+    status = Path("/proc/self/status").read_text()
+    return int(re.search(r"VmHWM:\s+(\d+) kB", status)[1]) * 1024 / MEBIBYTE
 
 
 def matrix_product_rate(size: Size) -> float:

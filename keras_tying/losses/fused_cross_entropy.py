@@ -240,7 +240,7 @@ def chunk_losses(hidden, targets, output):
     """`token_losses` of a chunk of tokens."""
     logits = scaled_logits(_logits(hidden, output), output)
     objective, nll = losses_from_logits(logits, targets, output.label_smoothing)
-    return with_soft_target(objective, _divergence(logits, targets, output), output), nll
+    return with_soft_target(objective, divergence_of(logits, targets, output), output), nll
 
 
 @dispatch
@@ -274,11 +274,11 @@ def losses_from_logits(logits, targets, label_smoothing=0.0):
 
     Both are NaN for targets outside `[0, V)`.
     """
-    return _losses(logits, ops.logsumexp(logits, axis=-1), targets, label_smoothing)
+    return normalized_losses(logits, ops.logsumexp(logits, axis=-1), targets, label_smoothing)
 
 
-def _losses(logits, normaliser, targets, label_smoothing):
-    words, valid = _words_of(targets, logits)
+def normalized_losses(logits, normaliser, targets, label_smoothing):
+    words, valid = words_of(targets, logits)
     nll = normaliser - ops.take_along_axis(logits, ops.expand_dims(words, -1), axis=-1)[..., 0]
     nll = ops.where(valid, nll, float("nan"))
     if not label_smoothing:
@@ -287,7 +287,7 @@ def _losses(logits, normaliser, targets, label_smoothing):
     return (1 - label_smoothing) * nll + label_smoothing * uniform, nll
 
 
-def _words_of(targets, logits):
+def words_of(targets, logits):
     """Targets with word 0 in place of ids outside `[0, V)`, and whether each was inside."""
     valid = ops.logical_and(targets >= 0, targets < logits.shape[-1])
     return ops.where(valid, targets, 0), valid
@@ -322,12 +322,12 @@ class Divergence:
     log_prediction: Any
 
 
-def _divergence(logits, targets, output):
+def divergence_of(logits, targets, output):
     """The `Divergence` from the soft target, or `None` without one. `logits` are scaled."""
     soft = output.soft_target
     if soft is None:
         return None
-    embeddings, (words, _) = ops.cast(output.input_embeddings, logits.dtype), _words_of(targets, logits)
+    embeddings, (words, _) = ops.cast(output.input_embeddings, logits.dtype), words_of(targets, logits)
     similarity = ops.matmul(ops.take(embeddings, words, axis=0), ops.transpose(embeddings)) / soft.temperature
     if not soft.target_gradient:
         similarity = ops.stop_gradient(similarity)
@@ -358,16 +358,16 @@ def chunk_gradients(hidden, targets, weights, output):
     """
     logits = scaled_logits(_logits(hidden, output), output)
     normaliser = ops.logsumexp(logits, axis=-1)
-    objective, nll = _losses(logits, normaliser, targets, output.label_smoothing)
-    divergence = _divergence(logits, targets, output)
-    d_logits = ops.cast(_logit_gradient(logits, normaliser, nll, targets, divergence, output), hidden.dtype)
+    objective, nll = normalized_losses(logits, normaliser, targets, output.label_smoothing)
+    divergence = divergence_of(logits, targets, output)
+    d_logits = ops.cast(logit_gradient(logits, normaliser, nll, targets, divergence, output), hidden.dtype)
     # The weights are multiplied with the narrow factors of the products, not with the logits.
     by_token = ops.cast(weights, hidden.dtype)[:, None]
     gradients = {"embeddings": ops.cast(ops.matmul(ops.transpose(d_logits), hidden * by_token), "float32")}
     if output.bias is not None:
         gradients["bias"] = ops.cast(ops.matmul(ops.transpose(by_token), d_logits), "float32")[0]
     if output.soft_target is not None and output.soft_target.target_gradient:
-        gradients["input_embeddings"] = _soft_target_gradient(divergence, targets, weights, output)
+        gradients["input_embeddings"] = soft_target_gradient(divergence, targets, weights, output)
     d_hidden = ops.matmul(d_logits, ops.cast(output.embeddings, hidden.dtype)) * by_token
     return (with_soft_target(objective, divergence, output), nll, d_hidden), gradients
 
@@ -381,7 +381,7 @@ def weight_shares(weights):
     return ops.divide_no_nan(weights, largest), largest
 
 
-def _logit_gradient(logits, normaliser, nll, targets, divergence, output):
+def logit_gradient(logits, normaliser, nll, targets, divergence, output):
     """Gradients `[N, V]` of the objectives in the logits before soft cap and temperature."""
     soft = output.soft_target
     share = 1.0 if soft is None else soft.cross_entropy_weight
@@ -390,7 +390,7 @@ def _logit_gradient(logits, normaliser, nll, targets, divergence, output):
     if output.label_smoothing:
         gradient = gradient - output.label_smoothing / logits.shape[-1]
         at_target = at_target - output.label_smoothing / logits.shape[-1]
-    words, _ = _words_of(targets, logits)
+    words, _ = words_of(targets, logits)
     places = ops.stack([ops.arange(ops.shape(words)[0], dtype=words.dtype), words], axis=-1)
     gradient = ops.scatter_update(gradient, places, at_target)
     if soft is not None:
@@ -403,13 +403,13 @@ def _logit_gradient(logits, normaliser, nll, targets, divergence, output):
     return gradient
 
 
-def _soft_target_gradient(divergence, targets, weights, output):
+def soft_target_gradient(divergence, targets, weights, output):
     """Gradient `[V, H]` of the weighted divergences in the input embeddings, through `y~`."""
     soft, embeddings = output.soft_target, ops.cast(output.input_embeddings, "float32")
     target = ops.exp(divergence.log_target)
     excess = divergence.log_target - divergence.log_prediction - divergence.values[:, None]
     d_similarity = target * excess * (weights * (soft.weight / soft.temperature))[:, None]
-    words, _ = _words_of(targets, divergence.log_target)
+    words, _ = words_of(targets, divergence.log_target)
     of_words = ops.matmul(ops.transpose(d_similarity), ops.take(embeddings, words, axis=0))
     return of_words + ops.segment_sum(ops.matmul(d_similarity, embeddings), words, embeddings.shape[0])
 
@@ -417,11 +417,11 @@ def _soft_target_gradient(divergence, targets, weights, output):
 def longest_chunk(output):
     """Tokens of the longest chunk.
 
-    It has at least half as many logits as the embeddings have elements, because each chunk adds a matrix of their size
-    to their gradient.
+    It has at least as many logits as the embeddings have elements, because each chunk adds a matrix of their size to
+    their gradient.
     """
     words, width = output.embeddings.shape
-    return max(1, LOGITS_PER_CHUNK // words, width // 2)
+    return max(1, LOGITS_PER_CHUNK // words, width)
 
 
 def chunk_length(tokens, output, parts=1):

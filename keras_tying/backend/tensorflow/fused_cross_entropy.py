@@ -192,10 +192,12 @@ def _chunk_by_chunk(function, arrays, longest, sums):
         joined = [array.write(i, piece) for array, piece in zip(joined, pieces, strict=True)]
         return i + 1, joined, [total + part for total, part in zip(totals, parts, strict=True)]
 
+    # `tf.zeros` would become a constant, which stays in memory.
+    zeros = [tf.raw_ops.Empty(shape=tf.shape(each), dtype=tf.float32, init=True) for each in sums]
     _, joined, totals = tf.while_loop(
         lambda i, *_: i < chunks,
         body,
-        (0, joined, [tf.zeros(tf.shape(each), tf.float32) for each in sums]),
+        (0, joined, zeros),
         parallel_iterations=1,  # one chunk's logits at a time
     )
     flat = (tf.reshape(array.stack(), [-1, *width])[:tokens] for array, width in zip(joined, widths, strict=True))

@@ -37,17 +37,62 @@ def _losses(hidden, targets, weights, output):
 
 def _gradients(hidden, targets, weights, output):
     """Objectives and negative log-likelihoods `[N]`; gradients of hidden states, and float32 ones of `trained`."""
-    pieces, sums = [], None
+    output = replace(output, embeddings=output.embeddings.to(hidden.dtype))
+    sums = {name: torch.zeros_like(each, dtype=torch.float32) for name, each in output.trained.items()}
+    pieces, room = [], None
     for states, words, chunk_weights in _chunks((hidden, targets, weights), output):
-        piece, gradients = portable.chunk_gradients(states, words, chunk_weights, output)
-        pieces.append(piece)
-        if sums is None:
-            sums = gradients
-        else:
-            for name, gradient in gradients.items():
-                sums[name] += gradient
-        del gradients
+        if room is None:  # all chunks use it, because the system takes long to hand out so much memory for each of them
+            shape = len(states), len(output.embeddings)
+            room = hidden.new_empty(shape), hidden.new_empty(shape, dtype=torch.float32)
+        free = [each[: len(states)] for each in room]
+        pieces.append(_chunk_gradients(states, words, chunk_weights, output, free, sums))
     return *map(torch.cat, zip(*pieces, strict=True)), sums
+
+
+def _chunk_gradients(hidden, targets, weights, output, room, sums):
+    """As the portable `chunk_gradients`, but adds the gradients of the parameters to `sums`."""
+    logits = torch.mm(hidden, output.embeddings.T, out=room[0]).float()
+    if output.bias is not None:
+        logits += output.bias.float()
+    logits = portable.scaled_logits(logits, output)
+    divergence = portable.divergence_of(logits, targets, output)
+    log_probabilities = torch.log_softmax(logits, -1, out=room[1])
+    objective, nll = portable.normalized_losses(log_probabilities, 0, targets, output.label_smoothing)
+    d_logits = _logit_gradient(logits, log_probabilities, nll, targets, divergence, output).to(hidden.dtype)
+    # The weights are multiplied with the narrow factors of the products, not with the logits.
+    by_token = weights.to(hidden.dtype)[:, None]
+    _add_product(sums["embeddings"], d_logits.T, hidden * by_token)
+    if output.bias is not None:
+        sums["bias"] += (by_token.T @ d_logits)[0]
+    if "input_embeddings" in sums:
+        sums["input_embeddings"] += portable.soft_target_gradient(divergence, targets, weights, output)
+    return portable.with_soft_target(objective, divergence, output), nll, d_logits @ output.embeddings * by_token
+
+
+def _logit_gradient(logits, log_probabilities, nll, targets, divergence, output):
+    """As the portable `logit_gradient`, in the memory of `log_probabilities`."""
+    words, _ = portable.words_of(targets, logits)
+    gradient = log_probabilities.exp_()
+    gradient[torch.arange(len(words), device=words.device), words] = torch.exp(-nll) - (1 - output.label_smoothing)
+    if output.label_smoothing:
+        gradient -= output.label_smoothing / logits.shape[-1]
+    if divergence is not None:
+        soft = output.soft_target
+        excess = torch.exp(divergence.log_prediction) - torch.exp(divergence.log_target)
+        gradient.mul_(soft.cross_entropy_weight).add_(excess, alpha=soft.weight / soft.temperature)
+    if output.temperature != 1:
+        gradient /= output.temperature
+    if output.logit_soft_cap is not None:
+        gradient *= 1 - torch.square(logits * (output.temperature / output.logit_soft_cap))
+    return gradient
+
+
+def _add_product(total, left, right):
+    """`total += left @ right`, without another matrix if all have one type."""
+    if left.dtype == total.dtype:
+        total.addmm_(left, right)
+    else:
+        total += left @ right
 
 
 def _chunks(arrays, output) -> Iterable[tuple]:
