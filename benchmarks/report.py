@@ -34,6 +34,8 @@ TITLES = {
     "training": "Training, words per second",
     "training_in_bfloat16": "Training in mixed_bfloat16, words per second; PyTorch with autocast",
     "training_on_jax": "Training on the JAX backend, words per second",
+    "matrix_products": "The matrix products of a training step alone, one after another: those of TensorFlow, "
+    "which keras-tying uses, beside PyTorch's; words per second",
     "profile_on_jax": "Where the time of training on the JAX backend goes: a step, and its layers alone, forward and "
     "backward pass, words per second; the rest of a step is lookup, update and reading",
     "output_layer": "The output layer alone, forward and backward pass, tokens per second; hidden size 500",
@@ -53,7 +55,7 @@ TITLES = {
     "joint_language_model": "Training NNJM, samples per second; its paper reports 1,500 on a GPU of 2014",
     "word2vec": "Training skip-gram word vectors, words per second",
 }
-NOT_COMPARED = ("waiting", "growth", "profile_on_jax", "operations")
+NOT_COMPARED = ("waiting", "growth", "matrix_products", "profile_on_jax", "operations")
 """Parts that measure this library alone, or parts of another part: neither plotted nor named as slower."""
 DAGGER = " †"
 """What the name of a contender ends with whose figures are `SUPERSEDED`."""

@@ -70,6 +70,16 @@ def profile_on_jax(rounds: int) -> dict:
     return results
 
 
+def matrix_products(rounds: int) -> dict:
+    """The matrix products of a training step alone: TensorFlow's beside PyTorch's."""
+    results = {}
+    for dtype in ("float32", "bfloat16"):
+        for name, size in SIZES.items():
+            each = compare(f"matrix products in {dtype}", size, STEPS_PER_TURN[name], rounds)
+            results[f"{name}, {dtype}"] = each
+    return results
+
+
 def output_layer(rounds: int) -> dict:
     """Forward and backward pass of the output layer alone, for growing vocabularies."""
     sizes = {10_000: 4000, 90_000: 4000, 500_000: 1000}
@@ -181,6 +191,7 @@ PARTS = {
     "training_in_bfloat16": training_in_bfloat16,
     "training_on_jax": training_on_jax,
     "profile_on_jax": profile_on_jax,
+    "matrix_products": matrix_products,
     "output_layer": output_layer,
     "large_vocabularies": large_vocabularies,
     "adaptive_softmax": adaptive_softmax,
