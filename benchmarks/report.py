@@ -66,8 +66,8 @@ SUPERSEDED = (
 """Said below figures of stock Keras that an earlier version of the benchmark `training` measured."""
 
 OLD_MEMORY = (
-    "Memory: measured when a process counted that of its parent as its own. What PyTorch and JoeyNMT use is up to 330 MiB "
-    "more than counted here, so these ratios are too high. The measurement has not been repeated yet."
+    "Memory: measured when a process counted that of its parent as its own. What PyTorch and JoeyNMT use is up to 330 "
+    "MiB more than counted here, so these ratios are too high. The measurement has not been repeated yet."
 )
 MEASURED_SO = ("translation", "translated_text")
 """Parts of which `OLD_MEMORY` is said."""
