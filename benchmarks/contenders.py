@@ -202,7 +202,7 @@ def output_keras_tying(size: Size) -> Work:
     from keras_tying.losses import OutputProjection
     from keras_tying.losses.fused_cross_entropy import total_loss
 
-    def loss(hidden, embeddings, targets):
+    def loss(hidden, targets, embeddings):
         weights = tf.fill([size.words], 1 / size.words)
         return total_loss(hidden, targets, weights, OutputProjection(embeddings))[0]
 
@@ -218,7 +218,7 @@ def output_sampled(size: Size) -> Work:
 
     sampled = SampledCrossEntropy()
 
-    def loss(hidden, embeddings, targets):
+    def loss(hidden, targets, embeddings):
         losses = sampled_token_losses(hidden, targets, sampled.draw(size.vocabulary), OutputProjection(embeddings))
         return tf.reduce_mean(losses)
 
@@ -229,7 +229,7 @@ def output_stock_keras(size: Size) -> Work:
     import keras
     import tensorflow as tf
 
-    def loss(hidden, embeddings, targets):
+    def loss(hidden, targets, embeddings):
         logits = tf.matmul(hidden, embeddings, transpose_b=True)
         return tf.reduce_mean(keras.losses.sparse_categorical_crossentropy(targets, logits, from_logits=True))
 
@@ -245,7 +245,7 @@ def _tensorflow_gradients(loss, size: Size) -> Work:
     def gradients():
         with tf.GradientTape() as tape:
             tape.watch([hidden, embeddings])
-            value = loss(hidden, embeddings, targets)
+            value = loss(hidden, targets, embeddings)
         return value, tape.gradient(value, [hidden, embeddings])
 
     @timed

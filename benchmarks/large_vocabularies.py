@@ -14,7 +14,7 @@ from benchmarks.contenders import (
     Size,
     Work,
     _output_arrays,
-    _output_tensors,
+    _tensorflow_gradients,
     fit_seconds,
     output_pytorch,
     timed,
@@ -44,21 +44,6 @@ def with_logits(hidden, targets, embeddings):
 
     logits = keras.ops.matmul(hidden, keras.ops.transpose(embeddings))
     return keras.ops.mean(keras.losses.sparse_categorical_crossentropy(targets, logits, from_logits=True))
-
-
-def _tensorflow_gradients(loss, size: Size) -> Work:
-    import tensorflow as tf
-
-    hidden, embeddings, targets = _output_tensors(size)
-
-    @tf.function
-    def gradients():
-        with tf.GradientTape() as tape:
-            tape.watch([hidden, embeddings])
-            value = loss(hidden, targets, embeddings)
-        return value, tape.gradient(value, [hidden, embeddings])
-
-    return _repeated(lambda: gradients()[0].numpy())
 
 
 def _jax_gradients(loss, size: Size) -> Work:

@@ -1,6 +1,6 @@
 """The matrix products of a training step of a language model, alone, one after another.
 
-No step can be faster than its products, so a difference between two libraries here stays in their training.
+Their time is the part of a training step that only the library of matrix products can change.
 """
 
 from collections.abc import Callable, Iterator

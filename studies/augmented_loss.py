@@ -77,7 +77,10 @@ def perplexity_table(names: list[str], folder: Path) -> str:
 
 
 def trial_table(content: Trials, results: Path) -> str:
-    """Perplexities of the recorded trials, a row for each recipe and training; the best validation perplexity first."""
+    """Perplexities of the recorded trials, a row for each recipe and training.
+
+    Within each training the best validation perplexity comes first.
+    """
     seeds: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for path in sorted((results / content.folder).glob("*_s[0-9]*.json")):
         name, training, _ = path.stem.rsplit("_", 2)

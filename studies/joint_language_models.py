@@ -23,7 +23,7 @@ from studies.joint_grid import (
     train_grid,
     word_weights,
 )
-from studies.pages import NOT_MEASURED, mean_and_range, number, page, plot, provenance, section, table
+from studies.pages import DASH, NOT_MEASURED, mean_and_range, number, page, plot, provenance, section, table
 from studies.plots import COLOURS, panel, panels, write_png
 from studies.results import read_results
 
@@ -47,10 +47,11 @@ def joint_page(folder: Path) -> str:
     results, parts = _results(study, folder), []
     for name, grid in study.grids.items():
         parts += _text_of(grid, results_file(folder, name), results[name])
+    cells = {grid: {cell for cell, *_ in study.todo(grid)} for grid in study.grids}
     for each in study.tables:
-        parts += section(each, perplexity_table(each, each.columns or study.columns, results))
+        parts += section(each, perplexity_table(each, each.columns or study.columns, cells, results))
     for ordering in study.orderings:
-        parts += section(ordering, ordering_table(ordering, ordering.columns or study.columns, results))
+        parts += section(ordering, ordering_table(ordering, ordering.columns or study.columns, cells, results))
     plots = {caption: plot(folder / "results" / f"{n}.png", caption) for n, caption in study.pictures.captions.items()}
     if any(plots.values()):
         parts.append("## Pictures")
@@ -74,9 +75,15 @@ def _text_of(grid: Grid, path: Path, results: dict[str, Any] | None) -> list[str
         f'({samples["valid"]:,} to validate, {samples["test"]:,} to test); tokenization "{data["tokenization"]}", '
         f"{data['source_vocabulary_size']:,} source and {data['target_vocabulary_size']:,} target words at most; "
         f"at most {schedule['epochs']} epochs of SGD with batches of {schedule['batch_size']}"
-        f"{_rate_of(grid, results)}.",
+        f"{_rate_of(grid, results)}{_stop_of(schedule)}.",
         *provenance(path, results),
     ]
+
+
+def _stop_of(schedule: dict[str, Any]) -> str:
+    """When training stops before the last epoch."""
+    patience = schedule.get("patience")
+    return f", until {patience} epochs bring no better validation perplexity" if patience else ""
 
 
 def _rate_of(grid: Grid, results: dict[str, Any]) -> str:
@@ -87,25 +94,33 @@ def _rate_of(grid: Grid, results: dict[str, Any]) -> str:
     return f"{rate}, the best of {grid.rates_of} on validation text" if grid.rates_of else rate
 
 
-def perplexity_table(content: PerplexityTable, columns: list[str], results: Results) -> str:
-    """Published and measured perplexities of cells, one column per grid."""
+def perplexity_table(content: PerplexityTable, columns: list[str], cells: dict[str, set[str]], results: Results) -> str:
+    """Published and measured perplexities of cells, one column per grid; a dash where the grid has no such cell."""
     rows = []
     for cell in content.rows or content.published:
         measured = ([run[content.split] for run in _runs(results[grid], cell)] for grid in columns)
         shown = (mean_and_range(values, ".2f", count=True) for values in measured)
+        shown = (each if cell in cells[grid] else DASH for each, grid in zip(shown, columns, strict=True))
         rows.append([cell, number(content.published.get(cell), ".2f"), *shown])
     return table(["model", "published", *columns], "| --- | --: |" + " --: |" * len(columns), rows)
 
 
-def ordering_table(ordering: Ordering, columns: list[str], results: Results) -> str:
-    """Whether the first cell of each pair has the lower test perplexity, one column per grid."""
+def ordering_table(ordering: Ordering, columns: list[str], cells: dict[str, set[str]], results: Results) -> str:
+    """Whether the first cell of each pair has the lower test perplexity, one column per grid.
+
+    A dash stands where the grid lacks one of them.
+    """
     rows = []
     for pair in ordering.pairs:
         low, high = (
             [[run["test"] for run in _runs(results[grid], cell)] for grid in columns]
             for cell in (pair.lower, pair.higher)
         )
-        rows.append([pair.lower, pair.higher, *map(is_lower, low, high)])
+        shown = [
+            is_lower(*each) if {pair.lower, pair.higher} <= cells[grid] else DASH
+            for each, grid in zip(zip(low, high, strict=True), columns, strict=True)
+        ]
+        rows.append([pair.lower, pair.higher, *shown])
     return table([ordering.lower, ordering.higher, *columns], "| --- | --- |" + " --- |" * len(columns), rows)
 
 

@@ -278,6 +278,7 @@ def losses_from_logits(logits, targets, label_smoothing=0.0):
 
 
 def normalized_losses(logits, normaliser, targets, label_smoothing):
+    """`losses_from_logits` with the log-sum-exp of the logits, which is 0 for log-probabilities."""
     words, valid = words_of(targets, logits)
     nll = normaliser - ops.take_along_axis(logits, ops.expand_dims(words, -1), axis=-1)[..., 0]
     nll = ops.where(valid, nll, float("nan"))
@@ -360,7 +361,7 @@ def chunk_gradients(hidden, targets, weights, output):
     normaliser = ops.logsumexp(logits, axis=-1)
     objective, nll = normalized_losses(logits, normaliser, targets, output.label_smoothing)
     divergence = divergence_of(logits, targets, output)
-    d_logits = ops.cast(logit_gradient(logits, normaliser, nll, targets, divergence, output), hidden.dtype)
+    d_logits = ops.cast(_logit_gradient(logits, normaliser, nll, targets, divergence, output), hidden.dtype)
     # The weights are multiplied with the narrow factors of the products, not with the logits.
     by_token = ops.cast(weights, hidden.dtype)[:, None]
     gradients = {"embeddings": ops.cast(ops.matmul(ops.transpose(d_logits), hidden * by_token), "float32")}
@@ -381,7 +382,7 @@ def weight_shares(weights):
     return ops.divide_no_nan(weights, largest), largest
 
 
-def logit_gradient(logits, normaliser, nll, targets, divergence, output):
+def _logit_gradient(logits, normaliser, nll, targets, divergence, output):
     """Gradients `[N, V]` of the objectives in the logits before soft cap and temperature."""
     soft = output.soft_target
     share = 1.0 if soft is None else soft.cross_entropy_weight

@@ -12,7 +12,7 @@ ONE_MASK_PER_WINDOW = (None, 1, None)
 
 
 def lstm(units, unit_forget_bias=False, **arguments):
-    """An LSTM layer whose forget gates have the same initial bias as the other gates, unless that is set to 1."""
+    """An LSTM layer. Its forget gates start with the bias of the other gates, or with bias 1 if `unit_forget_bias`."""
     return LSTM(units, unit_forget_bias=unit_forget_bias, **arguments)
 
 
@@ -107,11 +107,15 @@ def recurrent_language_model(
         check_integer(name, value)
     dropout, initializer = as_dropout(dropout), uniform(initializer_range)
     dtype = keras.dtype_policies.get(kwargs.pop("dtype", None))
+
+    def chosen(own):
+        return keras.initializers.get(own) or initializer()
+
     settings = {
         "tie_weights": tied,
         "use_bias": output_bias,
         "embeddings_initializer": initializer(),
-        "bias_initializer": keras.initializers.get(output_bias_initializer) or initializer(),
+        "bias_initializer": chosen(output_bias_initializer),
         "dtype": dtype,
         "name": "embedding",
     }
@@ -138,9 +142,9 @@ def recurrent_language_model(
     for i in range(num_layers):
         layer = recurrent_layer(
             units,
-            kernel_initializer=keras.initializers.get(kernel_initializer) or initializer(),
-            recurrent_initializer=keras.initializers.get(recurrent_initializer) or initializer(),
-            bias_initializer=recurrent_bias_initializer or initializer(),
+            kernel_initializer=chosen(kernel_initializer),
+            recurrent_initializer=chosen(recurrent_initializer),
+            bias_initializer=chosen(recurrent_bias_initializer),
             return_sequences=True,
             return_state=True,
             dtype=dtype,
@@ -155,7 +159,7 @@ def recurrent_language_model(
             keras.layers.Dense(
                 units,
                 use_bias=projection_bias,
-                kernel_initializer=keras.initializers.get(kernel_initializer) or initializer(),
+                kernel_initializer=chosen(kernel_initializer),
                 bias_initializer=initializer(),
                 kernel_regularizer=projection_regularizer,
                 dtype=dtype,

@@ -69,6 +69,7 @@ def trained(run_python, tmp_path_factory):
     environment = {
         **{"KERAS_BACKEND": "jax", "XLA_FLAGS": "--xla_force_host_platform_device_count=8"},
         **{"PYTHONPATH": str(script.parents[0]) + ":."},
+        **{"JAX_DISABLE_MOST_OPTIMIZATIONS": "0"},  # because the test is about the compiled program
     }
     return json.loads(run_python(script, **environment).stdout.splitlines()[-1])
 

@@ -39,24 +39,24 @@ def _gradients(hidden, targets, weights, output):
     """Objectives and negative log-likelihoods `[N]`; gradients of hidden states, and float32 ones of `trained`."""
     output = replace(output, embeddings=output.embeddings.to(hidden.dtype))
     sums = {name: torch.zeros_like(each, dtype=torch.float32) for name, each in output.trained.items()}
-    pieces, room = [], None
+    pieces, buffers = [], None
     for states, words, chunk_weights in _chunks((hidden, targets, weights), output):
-        if room is None:  # all chunks use it, because the system takes long to hand out so much memory for each of them
+        if buffers is None:  # all chunks use the same ones, because it is slow to allocate them for each chunk
             shape = len(states), len(output.embeddings)
-            room = hidden.new_empty(shape), hidden.new_empty(shape, dtype=torch.float32)
-        free = [each[: len(states)] for each in room]
-        pieces.append(_chunk_gradients(states, words, chunk_weights, output, free, sums))
+            buffers = hidden.new_empty(shape), hidden.new_empty(shape, dtype=torch.float32)
+        views = [each[: len(states)] for each in buffers]
+        pieces.append(_chunk_gradients(states, words, chunk_weights, output, views, sums))
     return *map(torch.cat, zip(*pieces, strict=True)), sums
 
 
-def _chunk_gradients(hidden, targets, weights, output, room, sums):
+def _chunk_gradients(hidden, targets, weights, output, buffers, sums):
     """As the portable `chunk_gradients`, but adds the gradients of the parameters to `sums`."""
-    logits = torch.mm(hidden, output.embeddings.T, out=room[0]).float()
+    logits = torch.mm(hidden, output.embeddings.T, out=buffers[0]).float()
     if output.bias is not None:
         logits += output.bias.float()
     logits = portable.scaled_logits(logits, output)
     divergence = portable.divergence_of(logits, targets, output)
-    log_probabilities = torch.log_softmax(logits, -1, out=room[1])
+    log_probabilities = torch.log_softmax(logits, -1, out=buffers[1])
     objective, nll = portable.normalized_losses(log_probabilities, 0, targets, output.label_smoothing)
     d_logits = _logit_gradient(logits, log_probabilities, nll, targets, divergence, output).to(hidden.dtype)
     # The weights are multiplied with the narrow factors of the products, not with the logits.
@@ -70,7 +70,7 @@ def _chunk_gradients(hidden, targets, weights, output, room, sums):
 
 
 def _logit_gradient(logits, log_probabilities, nll, targets, divergence, output):
-    """As the portable `logit_gradient`, in the memory of `log_probabilities`."""
+    """As the portable `_logit_gradient`, in the memory of `log_probabilities`."""
     words, _ = portable.words_of(targets, logits)
     gradient = log_probabilities.exp_()
     gradient[torch.arange(len(words), device=words.device), words] = torch.exp(-nll) - (1 - output.label_smoothing)
