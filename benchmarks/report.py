@@ -56,7 +56,8 @@ TITLES = {
     "word2vec": "Training skip-gram word vectors, words per second",
 }
 NOT_COMPARED = ("waiting", "growth", "matrix_products", "profile_on_jax", "operations")
-"""Parts that measure this library alone, or parts of another part: neither plotted nor named as slower."""
+"""Parts that measure this library alone, or parts of another part: without memory, and neither plotted nor named as
+slower."""
 DAGGER = " †"
 """What the name of a contender ends with whose figures are `SUPERSEDED`."""
 SUPERSEDED = (
@@ -69,7 +70,7 @@ OLD_MEMORY = (
     "Memory was measured when the peak of a process included the memory of the process that started it. So memory is "
     "counted too low, most for PyTorch, and these ratios are not reliable. They have not been measured again."
 )
-MEASURED_SO = ("translation", "translated_text", "waiting")
+MEASURED_SO = ("translation", "translated_text")
 """Parts of which `OLD_MEMORY` is said."""
 
 SHARES = {
@@ -164,10 +165,18 @@ def page(found: dict[str, dict]) -> list[str]:
             continue
         measured = found[name]
         make_table = {"growth": growth_table, "operations": operations_table}.get(name, speed_table)
-        lines += [make_table(measured["results"]), ""]
+        results = measured["results"]
+        if name in NOT_COMPARED:
+            results = {case: without_memory(each) for case, each in results.items()}
+        lines += [make_table(results), ""]
         lines += [line for text in notes(name, measured["results"]) for line in (text, "")]
         lines += [f"{origin(measured)}.", "", code(measured["command"])]
     return lines
+
+
+def without_memory(measured: dict) -> dict:
+    """Measurements without the ratios of memory, for which the table then has no column."""
+    return {key: value for key, value in measured.items() if key != "memory_ratio"}
 
 
 def speed_table(results: dict[str, dict]) -> str:
