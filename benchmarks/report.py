@@ -154,6 +154,8 @@ def page(found: dict[str, dict]) -> list[str]:
         "memory ratio below 1 means that it needs less memory. Models have two layers of 200 (small), 650 (medium) or",
         "1,500 (large) units and 10,000 words; the batch size is 20 and the text is random. In training, keras-tying",
         f"and stock Keras do {STEPS_PER_EXECUTION} steps per call (`steps_per_execution`). GPU: not measured.",
+        "Where language models are slower than those of PyTorch, most of the difference is in the matrix products: the",
+        "section on them compares TensorFlow's with PyTorch's, and another tells how much of a step they take.",
         f"Made by `{COMMAND}`.",
         "",
         plot(RESULTS / "speed.png", "Speed compared with PyTorch and stock Keras"),
