@@ -262,7 +262,7 @@ def test_the_rate_of_a_grid_is_the_one_with_the_best_validation_perplexity(folde
         train()
     path.unlink()
     shown = joint_page(folder).split("**Chosen**")[1]
-    assert "and rate 0.25, the best of rates on validation text." in shown
+    assert "and rate 0.25, the best of rates on validation text, until " in shown
 
 
 def test_rates_that_were_not_measured_alike_are_not_compared():
@@ -323,16 +323,16 @@ def test_published_figures_stand_beside_measured_ones(folder):
     assert "**Own**: all pairs of the training text, 1,000 target words" in text
     assert "python train/nnjm_grid.py own-text --data-dir DIR" in text
     assert "**Other**: not measured." in text
-    assert "| NNJM | 9.51 | 9.10 (9.00 to 9.20, 2 seeds) | not measured |" in text
-    assert "| NNLM | 95.06 | 99.00 (1 seed) | not measured |" in text
-    assert "| NNJM | — | 7.00 (7.00 to 7.00, 2 seeds) | not measured |" in text
-    assert "| NNJM | NNLM | yes, one seed, -90.8% | not measured |" in text
+    assert "| NNJM | 9.51 | 9.10 (9.00 to 9.20, 2 seeds) | — |" in text
+    assert "| NNLM | 95.06 | 99.00 (1 seed) | — |" in text
+    assert "| NNJM | — | 7.00 (7.00 to 7.00, 2 seeds) | — |" in text
+    assert "| NNJM | NNLM | yes, one seed, -90.8% | — |" in text
 
 
 def test_a_page_without_results_shows_no_figure_but_the_published(folder):
     text = joint_page(folder)
-    assert "| NNJM | 9.51 | not measured | not measured |" in text
-    assert "| NNJM | NNLM | not measured | not measured |" in text
+    assert "| NNJM | 9.51 | not measured | — |" in text
+    assert "| NNJM | NNLM | not measured | — |" in text
     assert "Pictures" not in text
 
 

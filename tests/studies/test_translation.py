@@ -49,7 +49,7 @@ def test_several_seeds_give_their_mean_and_range(folder):
     assert row(folder, "[multi30k_en_de_untied]")[6] == "38.30 (38.00 to 38.60)"
     text = schedule_table(folder)
     assert "| untied | 1,234,567 | 38.3 (38.0 to 38.6) | 39.0 |" in text
-    assert text.endswith("Seeds: 2 or more (12 epochs); 1 or more (25 epochs).")
+    assert text.endswith("Seeds: 2 (12 epochs); 1 (25 epochs).")
 
 
 def test_subwords_of_a_corpus_stand_beside_the_published(folder):
