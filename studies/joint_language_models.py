@@ -98,9 +98,11 @@ def perplexity_table(content: PerplexityTable, columns: list[str], cells: dict[s
     """Published and measured perplexities of cells, one column per grid; a dash where the grid has no such cell."""
     rows = []
     for cell in content.rows or content.published:
-        measured = ([run[content.split] for run in _runs(results[grid], cell)] for grid in columns)
-        shown = (mean_and_range(values, ".2f", count=True) for values in measured)
-        shown = (each if cell in cells[grid] else DASH for each, grid in zip(shown, columns, strict=True))
+        shown = []
+        for grid in columns:
+            measured = [run[content.split] for run in _runs(results[grid], cell)]
+            exists = measured or cell in cells[grid]
+            shown.append(mean_and_range(measured, ".2f", count=True) if exists else DASH)
         rows.append([cell, number(content.published.get(cell), ".2f"), *shown])
     return table(["model", "published", *columns], "| --- | --: |" + " --: |" * len(columns), rows)
 
@@ -112,14 +114,11 @@ def ordering_table(ordering: Ordering, columns: list[str], cells: dict[str, set[
     """
     rows = []
     for pair in ordering.pairs:
-        low, high = (
-            [[run["test"] for run in _runs(results[grid], cell)] for grid in columns]
-            for cell in (pair.lower, pair.higher)
-        )
-        shown = [
-            is_lower(*each) if {pair.lower, pair.higher} <= cells[grid] else DASH
-            for each, grid in zip(zip(low, high, strict=True), columns, strict=True)
-        ]
+        shown = []
+        for grid in columns:
+            low, high = ([run["test"] for run in _runs(results[grid], cell)] for cell in (pair.lower, pair.higher))
+            exists = (low and high) or {pair.lower, pair.higher} <= cells[grid]
+            shown.append(is_lower(low, high) if exists else DASH)
         rows.append([pair.lower, pair.higher, *shown])
     return table([ordering.lower, ordering.higher, *columns], "| --- | --- |" + " --- |" * len(columns), rows)
 

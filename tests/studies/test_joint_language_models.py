@@ -332,7 +332,7 @@ def test_published_figures_stand_beside_measured_ones(folder):
 def test_a_page_without_results_shows_no_figure_but_the_published(folder):
     text = joint_page(folder)
     assert "| NNJM | 9.51 | not measured | — |" in text
-    assert "| NNJM | NNLM | not measured | — |" in text
+    assert "| NNJM | NNLM | — | — |" in text
     assert "Pictures" not in text
 
 
