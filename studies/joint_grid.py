@@ -71,7 +71,8 @@ class Grid(Table):
     data: AlignedData
     optimisation: SampleOptimisation = SampleOptimisation()
     rates_of: str | None = None
-    """Name of a grid whose results choose the learning rate of this one: see `best_rate`."""
+    """Name of a grid of the same text whose results choose the learning rate of this one (see `best_rate`), and whose
+    alignment it uses."""
     corpus: str | None = None
     """Name of a parallel corpus, from `languages[0]` to `languages[1]`, instead of `files`; it is aligned."""
     languages: tuple[str, str] = ("fr", "en")
@@ -237,7 +238,8 @@ def train_grid(
         TrainingDiverged: If a loss becomes NaN or infinite.
     """
     folder = folder or recipe_folder()
-    grid, runs = _with_chosen_rate(study, name, folder), runs / name
+    grid = _with_chosen_rate(study, name, folder)
+    alignment, runs = runs / (grid.rates_of or name) / "alignment", runs / name
     path = results_file(folder, name)
     settings = {"data": grid.data.model_dump(), "optimisation": grid.optimisation.model_dump()}
     recorded = read_results(path) or {"cells": {}, **settings}
@@ -250,7 +252,7 @@ def train_grid(
     todo = [(cell_name, cell, seed) for cell_name, cell, seed in todo if (cell_name, seed) not in done]
     if not todo:
         return
-    texts = bitexts(_files(grid, data_dir, runs / "alignment"), grid.data)
+    texts = bitexts(_files(grid, data_dir, alignment), grid.data)
     words = learn_vocabularies(texts["train"], grid.data)
     samples = {split: text.encode(*words) for split, text in texts.items()}
     results = {

@@ -1,4 +1,5 @@
 import json
+import shutil
 
 import keras
 import numpy as np
@@ -225,7 +226,7 @@ optimisation = { epochs = 1, batch_size = 32 }
 [grids.chosen.files]
 train = ["train.src", "train.tgt", "train.align"]
 valid = ["valid.src", "valid.tgt", "valid.align"]
-test = ["test.src", "test.tgt", "test.align"]
+test = ["test.src", "test.tgt"]
 [groups.rates]
 seeds = 1
 [groups.rates.cells]
@@ -250,6 +251,10 @@ def test_the_rate_of_a_grid_is_the_one_with_the_best_validation_perplexity(folde
     def cell(rate, valid, test):
         return {"model": "nnlm", "arguments": {"learning_rate": rate}, "runs": {"1": {"valid": valid, "test": test}}}
 
+    alignment = tmp_path / "runs" / "rates" / "alignment"  # made for the other grid; this one uses it
+    alignment.mkdir(parents=True)
+    for i, split in enumerate(("train", "valid", "test")):
+        shutil.copy(tmp_path / f"{split}.align", alignment / f"{i}.align")
     path.parent.mkdir()
     path.write_text(json.dumps({"cells": {"low": cell(0.25, 7.0, 9.0)}}))
     with pytest.raises(ValueError, match=r"chosen by the results of all cells of rates.*Missing.*\['high'\]"):
