@@ -49,6 +49,17 @@ def timed(function: Callable[[Any], None]) -> Callable[[Any], float]:
     return work
 
 
+def repeated(step: Callable[[], object]) -> Work:
+    """Work whose steps are calls of a function."""
+
+    @timed
+    def work(count: int) -> None:
+        for _ in range(count):
+            step()
+
+    return work
+
+
 def tokens(size: Size, count: int) -> tuple[np.ndarray, np.ndarray]:
     """Inputs and targets of `count` batches of random words. The words do not change the speed."""
     rng = np.random.default_rng(0)
@@ -248,12 +259,7 @@ def _tensorflow_gradients(loss, size: Size) -> Work:
             value = loss(hidden, targets, embeddings)
         return value, tape.gradient(value, [hidden, embeddings])
 
-    @timed
-    def work(count: int) -> None:
-        for _ in range(count):
-            gradients()[0].numpy()
-
-    return work
+    return repeated(lambda: gradients()[0].numpy())
 
 
 def output_pytorch(size: Size) -> Work:
@@ -298,12 +304,7 @@ def recurrent_on_jax(size: Size) -> Work:
 
     gradients, inputs = jax.jit(jax.grad(loss, (0, 1))), jax.numpy.asarray(_recurrent_inputs(size))
 
-    @timed
-    def work(count: int) -> None:
-        for _ in range(count):
-            jax.block_until_ready(gradients(trained, inputs))
-
-    return work
+    return repeated(lambda: jax.block_until_ready(gradients(trained, inputs)))
 
 
 def recurrent_pytorch(size: Size) -> Work:
@@ -312,12 +313,7 @@ def recurrent_pytorch(size: Size) -> Work:
     lstm = torch.nn.LSTM(size.units, size.units, size.layers, batch_first=True)
     inputs = torch.from_numpy(_recurrent_inputs(size)).requires_grad_()
 
-    @timed
-    def work(count: int) -> None:
-        for _ in range(count):
-            torch.autograd.grad(lstm(inputs)[0].sum(), [inputs, *lstm.parameters()])
-
-    return work
+    return repeated(lambda: torch.autograd.grad(lstm(inputs)[0].sum(), [inputs, *lstm.parameters()]))
 
 
 def evaluate_keras_tying(size: Size) -> Work:

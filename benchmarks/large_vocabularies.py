@@ -17,7 +17,7 @@ from benchmarks.contenders import (
     _tensorflow_gradients,
     fit_seconds,
     output_pytorch,
-    timed,
+    repeated,
     tokens,
 )
 
@@ -51,7 +51,7 @@ def _jax_gradients(loss, size: Size) -> Work:
 
     hidden, embeddings, targets = map(jax.numpy.asarray, _output_arrays(size))
     gradients = jax.jit(jax.value_and_grad(loss, (0, 2)))
-    return _repeated(lambda: jax.block_until_ready(gradients(hidden, targets, embeddings)))
+    return repeated(lambda: jax.block_until_ready(gradients(hidden, targets, embeddings)))
 
 
 def _torch_gradients(loss, size: Size) -> Work:
@@ -60,19 +60,10 @@ def _torch_gradients(loss, size: Size) -> Work:
     hidden, embeddings, targets = map(torch.from_numpy, _output_arrays(size))
     for tensor in (hidden, embeddings):
         tensor.requires_grad_()
-    return _repeated(lambda: torch.autograd.grad(loss(hidden, targets.long(), embeddings), [hidden, embeddings]))
+    return repeated(lambda: torch.autograd.grad(loss(hidden, targets.long(), embeddings), [hidden, embeddings]))
 
 
 GRADIENTS = {"tensorflow": _tensorflow_gradients, "jax": _jax_gradients, "torch": _torch_gradients}
-
-
-def _repeated(step: Callable[[], object]) -> Work:
-    @timed
-    def work(count: int) -> None:
-        for _ in range(count):
-            step()
-
-    return work
 
 
 def adaptive_layer(size: Size, *, backend: str, kind: str) -> Work:
@@ -119,7 +110,7 @@ def _tensorflow_variable_gradients(loss, variables, hidden, targets) -> Work:
             value = loss(hidden, targets)
         return value, tape.gradient(value, sources)
 
-    return _repeated(lambda: gradients()[0].numpy())
+    return repeated(lambda: gradients()[0].numpy())
 
 
 def _jax_variable_gradients(loss, variables, hidden, targets) -> Work:
@@ -132,7 +123,7 @@ def _jax_variable_gradients(loss, variables, hidden, targets) -> Work:
 
     gradients = jax.jit(jax.value_and_grad(value, (0, 1)))
     values = [each.value for each in variables]
-    return _repeated(lambda: jax.block_until_ready(gradients(values, hidden)))
+    return repeated(lambda: jax.block_until_ready(gradients(values, hidden)))
 
 
 def _torch_variable_gradients(loss, variables, hidden, targets) -> Work:
@@ -140,7 +131,7 @@ def _torch_variable_gradients(loss, variables, hidden, targets) -> Work:
 
     hidden, targets = torch.from_numpy(hidden).requires_grad_(), torch.from_numpy(targets)
     sources = [hidden, *(each.value for each in variables)]
-    return _repeated(lambda: torch.autograd.grad(loss(hidden, targets), sources, allow_unused=True))
+    return repeated(lambda: torch.autograd.grad(loss(hidden, targets), sources, allow_unused=True))
 
 
 VARIABLE_GRADIENTS = {
@@ -163,7 +154,7 @@ def adaptive_pytorch(size: Size) -> Work:
     )
     hidden, targets = torch.from_numpy(_output_arrays(size)[0]), torch.from_numpy(frequent_targets(size)).long()
     sources = [hidden.requires_grad_(), *layer.parameters()]
-    return _repeated(  # a batch may have no word of the last band
+    return repeated(  # a batch may have no word of the last band
         lambda: torch.autograd.grad(layer(hidden, targets).loss, sources, allow_unused=True)
     )
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.contenders import Size, Work, timed
+from benchmarks.contenders import Size, Work, repeated
 
 Product = tuple[int, int, int, bool, bool]
 """Rows, inner size and columns, and whether the left and the right factor lie in memory as their transpose."""
@@ -59,12 +59,7 @@ def multiply_tensorflow(size: Size, *, dtype: str) -> Work:
                 total += tf.matmul(left, right, transpose_left, transpose_right)[0, 0]
         return total
 
-    @timed
-    def work(count: int) -> None:
-        for _ in range(count):
-            step()
-
-    return work
+    return repeated(step)
 
 
 def multiply_pytorch(size: Size, *, dtype: str) -> Work:
@@ -77,13 +72,11 @@ def multiply_pytorch(size: Size, *, dtype: str) -> Work:
         )
     ]
 
-    @timed
-    def work(count: int) -> None:
-        for _ in range(count):
-            for left, right in factors:
-                torch.mm(left, right)
+    def step() -> None:
+        for left, right in factors:
+            torch.mm(left, right)
 
-    return work
+    return repeated(step)
 
 
 CONTENDERS: dict[str, dict[str, Callable[[Size], Work]]] = {
