@@ -11,8 +11,8 @@ from keras_tying import data
 from keras_tying.tables import load_table
 from keras_tying.training import environment, trained_in
 from keras_tying.zoo.recipes import load_recipe, recipe_folder
-from studies.cards import perplexities
-from studies.pages import DASH, MISSING, Section, mean_and_range, page, plot, provenance, section, table
+from studies.cards import values_of
+from studies.pages import DASH, MISSING, Section, mean_and_range, number, page, plot, provenance, section, table
 from studies.plots import COLOURS, panels, write_png
 from studies.results import read_results, write_results
 from studies.subspace import SubspaceSettings, sweep
@@ -67,8 +67,10 @@ def perplexity_table(names: list[str], folder: Path) -> str:
     rows = [
         [
             f"[{recipe.title}]({name}.md)",
-            *perplexities(recipe, "validation_perplexity"),
-            *perplexities(recipe, "test_perplexity"),
+            number(getattr(recipe.published, "validation_perplexity", None)),
+            mean_and_range(values_of(name, "validation_perplexity", folder)),
+            number(getattr(recipe.published, "test_perplexity", None)),
+            mean_and_range(values_of(name, "test_perplexity", folder)),
         ]
         for name, recipe in recipes.items()
     ]

@@ -7,9 +7,22 @@ from typing import Any
 
 from keras_tying.zoo.recipes import Recipe, list_recipes, load_recipe
 from studies.cells import Cell, counts_text
-from studies.pages import DASH, NOT_MEASURED, Section, between_marks, code, number, origin, page, plot, section, table
+from studies.pages import (
+    DASH,
+    NOT_MEASURED,
+    Section,
+    between_marks,
+    code,
+    mean_and_range,
+    number,
+    origin,
+    page,
+    plot,
+    section,
+    table,
+)
 from studies.plots import COLOURS, data_of, fingerprint_of, panel, write_png
-from studies.results import read_results, superseded
+from studies.results import read_results, read_seeds, seed_paths, superseded
 
 METRICS = ("train_perplexity", "validation_perplexity", "test_perplexity")
 ZOO_PAGE = Section(
@@ -32,17 +45,17 @@ STUDIES_TEXT = (
 
 def card_pages(recipes: dict[str, Recipe], cells: list[Cell], folder: Path) -> dict[Path, str]:
     """The card of each recipe of a folder, and the `README.md` that lists them, by their paths."""
-    figures = perplexities_of_seeds(recipes, cells)
-    cards = {folder / f"{name}.md": card(name, recipes, figures, folder) for name in recipes}
+    figures = perplexities_of_seeds(recipes, folder)
+    cards = {folder / f"{name}.md": card(name, recipes, figures, cells, folder) for name in recipes}
     counts = f"Of the tables of three papers: {counts_text(cells)}"
     parts = [recipe_table(recipes, figures), reversals_text(recipes, figures), counts, STUDIES_TEXT]
     return cards | {folder / "README.md": page(ZOO_PAGE, parts)}
 
 
-def with_results(readme: str, recipes: dict[str, Recipe], cells: list[Cell], folder: Path) -> str:
+def with_results(readme: str, recipes: dict[str, Recipe], folder: Path) -> str:
     """The repository's README with the table of the recipes that have published and measured perplexities."""
     shown = {name: recipe for name, recipe in recipes.items() if recipe.published and recipe.measured}
-    figures = perplexities_of_seeds(shown, cells)
+    figures = perplexities_of_seeds(shown, folder)
     parts = [recipe_table(shown, figures, f"{folder.name}/"), reversals_text(shown, figures)]
     return between_marks(readme, "results", "\n\n".join(filter(None, parts)))
 
@@ -52,21 +65,23 @@ def read_recipes(folder: Path) -> dict[str, Recipe]:
     return {name: load_recipe(folder / f"{name}.toml") for name in list_recipes("language_model", folder)}
 
 
-def perplexities_of_seeds(recipes: dict[str, Recipe], cells: list[Cell]) -> dict[str, list[float]]:
-    """The test perplexity of each seed, by recipe: those of its published cell, else that of the recipe."""
-    seeds = {cell.recipe: cell.values for cell in cells if cell.metric == "test_perplexity"}
-    own = {name: getattr(recipe.measured, "test_perplexity", None) for name, recipe in recipes.items()}
-    return {name: seeds.get(name) or ([] if value is None else [value]) for name, value in own.items()}
+def perplexities_of_seeds(recipes: dict[str, Recipe], folder: Path) -> dict[str, list[float]]:
+    """The test perplexity of each seed, by recipe."""
+    return {name: values_of(name, "test_perplexity", folder) for name in recipes}
 
 
-def card(name: str, recipes: dict[str, Recipe], figures: dict[str, list[float]], folder: Path) -> str:
+def values_of(name: str, metric: str, folder: Path) -> list[float]:
+    """A metric of a recipe of a folder, one value per seed."""
+    return [results[metric] for results in read_seeds(folder / "results", name)]
+
+
+def card(
+    name: str, recipes: dict[str, Recipe], figures: dict[str, list[float]], cells: list[Cell], folder: Path
+) -> str:
     """The Markdown card of one of the recipes of a folder."""
     recipe = recipes[name]
     published, measured = recipe.published, recipe.measured
-    rows = [[metric.replace("_", " "), *perplexities(recipe, metric)] for metric in METRICS]
-    size = f"{measured.parameters:,}" if measured else NOT_MEASURED
-    rows.append(["parameters", (published and published.parameters) or DASH, size])
-    parts = [table(["", "published", "measured"], "|---|--:|--:|", rows)]
+    parts = [metric_table(name, recipe, cells, folder)]
     if (folder / "presets" / name).is_dir():
         parts += [code(f'import keras_tying as kt\n\nlm = kt.load("{name}")', "python"), TRAINED_TEXT.format(name=name)]
     if published:
@@ -84,13 +99,42 @@ def card(name: str, recipes: dict[str, Recipe], figures: dict[str, list[float]],
             f"Measured with seed {measured.seed} after {measured.epochs} epochs, "
             f"{measured.wall_time_seconds / 60:.0f} minutes of training ({measured.words_per_second:,.0f} words per "
             f"second) in {measured.precision} on {origin(measured.model_dump())}.\n"
-            f"Curves of the run: [{curves}]({curves})."
+            f"Curves of the run: [{curves}]({curves}).{more_seeds_text(name, folder)}"
         )
     parts += map(superseded_text, superseded(folder / "results" / f"{name}.json"))
     parts.append(code(measured.command if measured else f"python train/lm.py --recipe {name}"))
     if recipe.notes:
         parts += section(Section(title="Notes", text=recipe.notes))
     return page(Section(title=recipe.title, text=recipe.description), parts)
+
+
+def metric_table(name: str, recipe: Recipe, cells: list[Cell], folder: Path) -> str:
+    """Published and measured metrics of a recipe, and those by other settings of training."""
+    others = {cell.metric: cell.others for cell in cells if cell.recipe == name and any(cell.others.values())}
+    names = list(dict.fromkeys(each for values in others.values() for each in values))
+    rows = [
+        [
+            metric.replace("_", " "),
+            number(getattr(recipe.published, metric, None)),
+            mean_and_range(values_of(name, metric, folder)),
+            *(mean_and_range(others[metric][each]) for each in names),
+        ]
+        for metric in METRICS
+    ]
+    size = f"{recipe.measured.parameters:,}" if recipe.measured else NOT_MEASURED
+    rows.append(["parameters", (recipe.published and recipe.published.parameters) or DASH, size, *[""] * len(names)])
+    return table(["", "published", "measured", *names], "|---|--:|--:|" + "--:|" * len(names), rows)
+
+
+def more_seeds_text(name: str, folder: Path) -> str:
+    """Where the seeds after the first are, for a card; empty if there are none."""
+    places = seed_paths(folder / "results", name)[1:]
+    if not places:
+        return ""
+    links = ", ".join(f"[{place}]({place})" for place in (f"results/{path.name}" for path in places))
+    return (
+        f"\nA perplexity is the mean of {len(places) + 1} seeds, with the lowest and the highest. The others: {links}."
+    )
 
 
 def draw_curves(recipes: dict[str, Recipe], folder: Path) -> None:
@@ -177,15 +221,8 @@ def recipe_table(recipes: dict[str, Recipe], figures: dict[str, list[float]], fo
     for name, recipe in recipes.items():
         published, measured, seeds = recipe.published, recipe.measured, figures[name]
         size = f"{measured.parameters:,}" if measured else (published and published.parameters) or DASH
-        span = f" ({min(seeds):.1f} to {max(seeds):.1f})" if len(seeds) > 1 else ""
-        mean = number(statistics.fmean(seeds) if seeds else None, absent=NOT_MEASURED)
         goal = number(getattr(published, "test_perplexity", None))
-        rows.append([f"[{name}]({folder}{name}.md)", recipe.title, size, goal, mean + span, str(len(seeds) or "")])
+        link = f"[{name}]({folder}{name}.md)"
+        rows.append([link, recipe.title, size, goal, mean_and_range(seeds), str(len(seeds) or "")])
     columns = ["recipe", "model", "parameters", "published", "measured", "seeds"]
     return table(columns, "|---|---|--:|--:|--:|--:|", rows)
-
-
-def perplexities(recipe: Recipe, metric: str) -> list[str]:
-    """The published and the measured value of a metric, as a table shows them."""
-    published, measured = (getattr(values, metric, None) for values in (recipe.published, recipe.measured))
-    return [number(published), number(measured, absent=NOT_MEASURED)]

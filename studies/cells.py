@@ -7,22 +7,31 @@ import csv
 import io
 import statistics
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import Field
 
-from keras_tying.tables import load_table
+from keras_tying.tables import Table, load_table
 from studies.pages import NOT_MEASURED, Section, page, section, table
-from studies.results import read_results
+from studies.results import read_seeds
 
 COLUMNS = ("paper", "table", "row", "column", "published", "recipe", "measured", "low", "high", "seeds", "reached")
 UNITS = {"M": 1e6, "K": 1e3}
 ABOUT = "~"
 DECIMALS = 4
 """Decimals of measured values, of which the last ones say nothing."""
+
+
+class OtherSettings(Table):
+    """Settings of training that were tried for all rows of a table and not chosen."""
+
+    name: str
+    """What cards call them."""
+    results: str
+    """Name of their results, like that of the table."""
 
 
 class PublishedTable(Section):
@@ -37,35 +46,30 @@ class PublishedTable(Section):
     recipe: str = "{recipe}"
     """Name of the recipe, or the command that measures the rows."""
     results: str = "{recipe}"
-    """Name of a file in the zoo's results, without its ending."""
+    """Name of a file in the zoo's results, without its ending; `NAME_s2.json` and so on beside it are other seeds."""
     path: list[str] = Field(default=["{column}"])
     """Keys of the value in that file: `*` is each of the values there, `NAME=VALUE` only those that have it."""
     better: Literal["lower", "higher", "equal"] = "lower"
     """Which measured values reach the published one."""
-    runs: str | None = None
-    """The results of several seeds, as a pattern; they are used once `schedule` is chosen."""
-    schedule: str | None = None
-    """The schedule of training that was chosen for the rows, part of the names of `runs`."""
+    others: list[OtherSettings] = Field(default_factory=list)
+    """Settings of training that are worse on the validation text."""
     rows: dict[str, dict[str, str]]
     """Published values as printed, by row and column. The key `recipe` names the recipe of a row."""
 
     def cells(self, folder: Path) -> Iterator["Cell"]:
         """The cells, with what the results of a zoo's folder have of them."""
         for row, columns in self.rows.items():
-            names = {"row": row, "recipe": columns.get("recipe", ""), "schedule": self.schedule}
-            results = list(filter(None, map(read_results, self._files(folder / "results", names))))
+            names = {"row": row, "recipe": columns.get("recipe", "")}
+            recipe = self.recipe.format(**names)
+            results = read_seeds(folder / "results", self.results.format(**names))
+            others = {each.name: read_seeds(folder / "results", each.results.format(**names)) for each in self.others}
             for column, published in columns.items():
                 if column != "recipe":
                     keys = [key.format(**names, column=column) for key in self.path]
-                    values = [value for each in results for value in found(each, keys)]
-                    recipe = self.recipe.format(**names)
                     better = "equal" if column == "parameters" or published.startswith(ABOUT) else self.better
-                    yield Cell(self.paper, self.table, row, self.text, column, published, recipe, better, values)
-
-    def _files(self, folder: Path, names: dict[str, Any]) -> list[Path]:
-        if self.runs and self.schedule:
-            return sorted(folder.glob(self.runs.format(**names)))
-        return [folder / f"{self.results.format(**names)}.json"]
+                    values = values_at(results, keys)
+                    other = {name: values_at(seeds, keys) for name, seeds in others.items()}
+                    yield Cell(self.paper, self.table, row, self.text, column, published, recipe, better, values, other)
 
 
 class Cells(Section):
@@ -88,6 +92,7 @@ class Cell:
         recipe: Name of the recipe, or a command.
         better: Which values reach the published one: `"lower"`, `"higher"` or `"equal"`.
         values: The measured values, one per seed.
+        others: The values by other settings of training, by their names.
     """
 
     paper: str
@@ -99,6 +104,7 @@ class Cell:
     recipe: str
     better: str
     values: list[float]
+    others: dict[str, list[float]] = field(default_factory=dict)
 
     @property
     def measured(self) -> float | None:
@@ -127,6 +133,11 @@ class Cell:
             str(len(self.values) or ""),
             {True: "yes", False: "no", None: ""}[self.reached],
         ]
+
+
+def values_at(seeds: list[dict[str, Any]], keys: list[str]) -> list[float]:
+    """The values at a path of the results of all seeds."""
+    return [value for results in seeds for value in found(results, keys)]
 
 
 def found(results: Any, keys: list[str]) -> list[float]:

@@ -31,10 +31,15 @@ def read_results(path: Path) -> dict[str, Any] | None:
     return results
 
 
-def read_seeds(folder: Path, name: str) -> list[dict[str, Any]]:
-    """Results of all seeds: those of `NAME.json`, and of `NAME_s2.json` and so on beside it."""
+def seed_paths(folder: Path, name: str) -> list[Path]:
+    """The files with the results of one seed each: `NAME.json`, and `NAME_s2.json` and so on beside it."""
     paths = [folder / f"{name}.json", *sorted(folder.glob(f"{name}_s[0-9]*.json"))]
-    return [results for results in map(read_results, paths) if results is not None]
+    return [path for path in paths if path.exists()]
+
+
+def read_seeds(folder: Path, name: str) -> list[dict[str, Any]]:
+    """The results of all seeds, those of `seed_paths`."""
+    return [results for results in map(read_results, seed_paths(folder, name)) if results is not None]
 
 
 def write_results(path: Path, results: dict[str, Any], keep_earlier: bool = False) -> None:

@@ -399,9 +399,11 @@ def for_other_text(recipe: RecipeT, name: str | Path, corpus: str) -> RecipeT:
 
 
 def record_measured(name: str, trained: Recipe, results: dict[str, Any]) -> None:
-    """Writes the results of a run to the `[measured]` table of its recipe and to `results/NAME.json`.
+    """Records the results of a run beside the recipes of the zoo.
 
-    Earlier results of the recipe are kept in `results/superseded/`.
+    The first seed is written to the `[measured]` table of the recipe and to `results/NAME.json`, another seed only to
+    `results/NAME_s2.json`, with its number. Earlier results of the same seed are kept in `results/superseded/`. Results
+    of a recipe whose settings have changed since must be moved there by hand.
 
     Args:
         name: Name of the recipe in the zoo.
@@ -415,6 +417,10 @@ def record_measured(name: str, trained: Recipe, results: dict[str, Any]) -> None
     path = _file_of(recipe_folder() / f"{name}.toml")
     assert path is not None  # it is recordable
     measured = Measured(**{key: value for key, value in results.items() if key in Measured.model_fields})
+    first = results_path(name)
+    if first.exists() and json.loads(first.read_bytes())["seed"] != measured.seed:
+        write_results(f"{name}_s{measured.seed}", results)
+        return
     document = tomlkit.parse(path.read_text(encoding="utf-8"))
     table: Any = document if path.stem == name else document["rows"][name.removeprefix(f"{path.stem}_")]
     table["measured"] = measured.model_dump(exclude_none=True)
@@ -434,9 +440,14 @@ def check_recordable(name: str, trained: Recipe) -> None:
         )
 
 
+def results_path(name: str) -> Path:
+    """The file of recorded results of this name."""
+    return recipe_folder() / "results" / f"{name}.json"
+
+
 def write_results(name: str, results: dict[str, Any]) -> Path:
     """Writes results to `results/NAME.json` beside the recipes; earlier ones are kept. Returns the path."""
-    path = recipe_folder() / "results" / f"{name}.json"
+    path = results_path(name)
     path.parent.mkdir(exist_ok=True)
     supersede(path, (json.dumps(results, indent=2) + "\n").encode())
     return path

@@ -8,7 +8,7 @@ import pytest
 
 from keras_tying.tables import load_table
 from keras_tying.zoo.recipes import Published, list_recipes, load_recipe, recipe_folder
-from studies.cards import perplexities_of_seeds, read_recipes, recipe_table
+from studies.cards import card_pages, perplexities_of_seeds, read_recipes, recipe_table
 from studies.cells import Cell, Cells, cell_table, counts_text, read_cells
 from studies.joint_grid import load_study
 
@@ -109,54 +109,44 @@ def test_several_seeds_give_mean_and_range():
     assert cell("98.9").line()[-5:] == [""] * 5
 
 
-@pytest.fixture
-def zoo(tmp_path):
-    """A zoo with the rows of table 6, and runs of a schedule."""
+def test_the_seeds_of_a_recipe_are_its_figures_and_other_settings_stand_beside_them(tmp_path):
     (tmp_path / "studies").mkdir()
     shutil.copy(ZOO / "studies" / "cells.toml", tmp_path / "studies")
-    for path in ZOO.glob("ptb_small_*.toml"):
-        shutil.copy(path, tmp_path)
+    shutil.copy(ZOO / "ptb_small_tied.toml", tmp_path)
     (tmp_path / "results" / "table_6").mkdir(parents=True)
-    shutil.copy(ZOO / "results" / "ptb_small_tied.json", tmp_path / "results")
+    for name, value in {"": 101.0, "_s2": 102.0, "_s3": 106.0}.items():
+        write_seed(tmp_path / "results" / f"ptb_small_tied{name}.json", value)
     for seed in (1, 2):
-        name = f"ptb_small_tied_released_s{seed}.json"
-        values = {f"{split}_perplexity": 100.0 + seed for split in ("train", "validation", "test")}
-        (tmp_path / "results" / "table_6" / name).write_text(json.dumps({**values, "parameters": 2_651_600}))
-    return tmp_path
+        write_seed(tmp_path / "results" / "table_6" / f"ptb_small_tied_released_s{seed}.json", 110.0 + seed)
+    recipes, cells = read_recipes(tmp_path), read_cells(tmp_path)
+    tests = {each.metric: each for each in cells if each.recipe == "ptb_small_tied"}
+    assert tests["test_perplexity"].values == [101.0, 102.0, 106.0]
+    assert list(tests["test_perplexity"].others.values()) == [[111.0, 112.0]]
+    assert "| 112.4 | 103.0 (101.0 to 106.0) | 3 |" in recipe_table(recipes, perplexities_of_seeds(recipes, tmp_path))
+    assert "4.65M,ptb_small_untied,,,,,\n" in cell_table(cells)
+    card = card_pages(recipes, cells, tmp_path)[tmp_path / "ptb_small_tied.md"]
+    assert "| test perplexity | 112.4 | 103.0 (101.0 to 106.0) | 111.5 (111.0 to 112.0) |" in card
+    assert "mean of 3 seeds" in card
+    assert "[results/ptb_small_tied_s3.json](results/ptb_small_tied_s3.json)" in card
 
 
-def test_once_a_schedule_is_chosen_its_seeds_are_the_figures_of_the_rows(zoo):
-    def row():
-        return {each.metric: each.values for each in read_cells(zoo) if each.recipe == "ptb_small_tied"}
-
-    recipes = read_recipes(zoo)
-    own = recipes["ptb_small_tied"].measured.test_perplexity
-    assert row()["test_perplexity"] == [own]
-    path = zoo / "studies" / "cells.toml"
-    runs = 'runs = "table_6/{recipe}_{schedule}_s*.json"'
-    path.write_text(path.read_text().replace(runs, f'{runs}\nschedule = "released"'))
-    assert row() == {
-        "parameters": [2_651_600] * 2,
-        **{f"{split}_perplexity": [101.0, 102.0] for split in ("train", "validation", "test")},
-    }
-    assert "| 112.4 | 101.5 (101.0 to 102.0) | 2 |" in recipe_table(
-        recipes, perplexities_of_seeds(recipes, read_cells(zoo))
-    )
-    assert "4.65M,ptb_small_untied,,,,,\n" in cell_table(read_cells(zoo))
+def write_seed(path, perplexity):
+    values = {f"{split}_perplexity": perplexity for split in ("train", "validation", "test")}
+    path.write_text(json.dumps({**values, "parameters": 2_651_600}))
 
 
 def test_the_counts_are_those_of_the_lines():
     assert counts_text([cell("1", 1.0), cell("1", 2.0), cell("1")]) == "2 of 3 cells measured, 1 reached."
 
 
-def test_no_schedule_is_chosen_that_is_not_the_better_one_on_validation_text():
-    """For each table with a schedule: its mean validation perplexity is the lowest, with as many seeds for each row."""
-    for table in load_table(Cells, ZOO / "studies" / "cells.toml").tables:
-        if table.runs and table.schedule:
-            means = {}
-            for schedule in ("released", "text"):
-                of = table.model_copy(update={"schedule": schedule}).cells(ZOO)
-                rows = [each.values for each in of if each.metric == "validation_perplexity"]
-                assert len({len(values) for values in rows}) == 1
-                means[schedule] = sum(map(sum, rows))
-            assert min(means, key=means.get) == table.schedule
+def test_settings_that_were_not_chosen_are_worse_on_validation_text():
+    """For each table with other settings: the mean over its rows, with as many seeds for each row and setting."""
+    tables = [table for table in load_table(Cells, ZOO / "studies" / "cells.toml").tables if table.others]
+    assert tables
+    for table in tables:
+        cells = [each for each in table.cells(ZOO) if each.metric == "validation_perplexity"]
+        chosen = [each.values for each in cells]
+        for other in table.others:
+            seeds = [each.others[other.name] for each in cells]
+            assert {*map(len, chosen)} == {*map(len, seeds)} == {len(chosen[0])}
+            assert sum(map(sum, chosen)) < sum(map(sum, seeds))

@@ -28,14 +28,15 @@ def test_every_page_that_is_made_is_in_the_repository(made):
 
 def test_a_card_names_superseded_results_and_an_order_that_is_the_reverse_of_the_published_one(tmp_path):
     names = ["vd_lstm_small_augmented", "vd_lstm_small_tied", "vd_lstm_small_tied_augmented"]
-    for name in names:
-        shutil.copy(ZOO / f"{name}.toml", tmp_path)
     (tmp_path / "studies").mkdir()
-    shutil.copy(ZOO / "studies" / "cells.toml", tmp_path / "studies")
-    recipes, cells = read_recipes(tmp_path), read_cells(tmp_path)
-    assert reversals(recipes, perplexities_of_seeds(recipes, cells)) == [tuple(names[:2])]
     kept = tmp_path / "results" / "superseded" / "vd_lstm_small_tied_1.json"
     kept.parent.mkdir(parents=True)
+    for name in names:
+        shutil.copy(ZOO / f"{name}.toml", tmp_path)
+        shutil.copy(ZOO / "results" / f"{name}.json", tmp_path / "results")
+    shutil.copy(ZOO / "studies" / "cells.toml", tmp_path / "studies")
+    recipes, cells = read_recipes(tmp_path), read_cells(tmp_path)
+    assert reversals(recipes, perplexities_of_seeds(recipes, tmp_path)) == [tuple(names[:2])]
     shutil.copy(ZOO / "results" / "superseded" / kept.name, kept)
     cards = {path.stem: text for path, text in card_pages(recipes, cells, tmp_path).items()}
     assert "Superseded: test perplexity 87.3 (validation 92.5) with seed 1 after 60 epochs" in cards[names[1]]

@@ -150,13 +150,18 @@ def test_settings_are_changed_by_their_keys():
         changed_recipe(recipe, {"data.size": 3})
 
 
-def test_recording_keeps_earlier_results(folder):
-    recipe = recipes.load_recipe("ptb_small_tied")
-    measured = {"parameters": 7, "epochs": 2, "wall_time_seconds": 1.5, "device": "a", "versions": {}, "command": "c"}
-    for seed in (1, 1, 2, 3):
-        recipes.record_measured("ptb_small_tied", recipe, {**measured, "seed": seed, "commit": "5e1f"})
-    results = folder / "results"
-    files = [results / "superseded" / "ptb_small_tied_1.json", results / "superseded" / "ptb_small_tied_2.json"]
-    assert sorted((results / "superseded").iterdir()) == files
-    assert [json.loads(path.read_text())["seed"] for path in [*files, results / "ptb_small_tied.json"]] == [1, 2, 3]
-    assert recipes.load_recipe(folder / "ptb_small_tied.toml").measured.commit == "5e1f"
+def test_recording_keeps_earlier_results_and_other_seeds(folder):
+    recipe, results = recipes.load_recipe("ptb_small_tied"), folder / "results"
+    measured = {"parameters": 7, "wall_time_seconds": 1.5, "device": "a", "versions": {}, "command": "c"}
+    for seed, epochs in ((3, 2), (3, 2), (3, 3), (3, 4), (1, 5), (1, 6)):
+        recipes.record_measured("ptb_small_tied", recipe, {**measured, "seed": seed, "epochs": epochs})
+    found = {str(path.relative_to(results)): json.loads(path.read_text())["epochs"] for path in results.rglob("*.json")}
+    assert found == {
+        "ptb_small_tied.json": 4,
+        "ptb_small_tied_s1.json": 6,
+        "superseded/ptb_small_tied_1.json": 2,
+        "superseded/ptb_small_tied_2.json": 3,
+        "superseded/ptb_small_tied_s1_1.json": 5,
+    }
+    recorded = recipes.load_recipe(folder / "ptb_small_tied.toml").measured
+    assert (recorded.seed, recorded.epochs) == (3, 4)
