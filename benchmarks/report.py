@@ -128,7 +128,8 @@ def summary(found: dict[str, dict]) -> str:
     if "training" not in found:
         return NOT_MEASURED
     trained = found["training"]["results"]
-    return "\n\n".join(filter(None, [speed_table(trained), *notes("training", trained), slower(found)]))
+    speeds = {size: {key: each[key] for key in each.keys() - SHARES.keys()} for size, each in trained.items()}
+    return "\n\n".join(filter(None, [speed_table(speeds), *notes("training", trained), slower(found)]))
 
 
 def slower(found: dict[str, dict]) -> str:

@@ -5,7 +5,7 @@ from itertools import permutations
 from pathlib import Path
 from typing import Any
 
-from keras_tying.zoo.recipes import Recipe, list_recipes, load_recipe
+from keras_tying.zoo.recipes import LanguageModelRecipe, list_recipes, load_recipe
 from studies.cells import Cell, counts_text
 from studies.pages import (
     DASH,
@@ -43,7 +43,7 @@ STUDIES_TEXT = (
 )
 
 
-def card_pages(recipes: dict[str, Recipe], cells: list[Cell], folder: Path) -> dict[Path, str]:
+def card_pages(recipes: dict[str, LanguageModelRecipe], cells: list[Cell], folder: Path) -> dict[Path, str]:
     """The card of each recipe of a folder, and the `README.md` that lists them, by their paths."""
     figures = perplexities_of_seeds(recipes, folder)
     cards = {folder / f"{name}.md": card(name, recipes, figures, cells, folder) for name in recipes}
@@ -52,20 +52,25 @@ def card_pages(recipes: dict[str, Recipe], cells: list[Cell], folder: Path) -> d
     return cards | {folder / "README.md": page(ZOO_PAGE, parts)}
 
 
-def with_results(readme: str, recipes: dict[str, Recipe], folder: Path) -> str:
-    """The repository's README with the table of the recipes that have published and measured perplexities."""
-    shown = {name: recipe for name, recipe in recipes.items() if recipe.published and recipe.measured}
+def with_results(readme: str, recipes: dict[str, LanguageModelRecipe], folder: Path) -> str:
+    """The repository's README with the table of the measured recipes of the Penn Treebank."""
+    shown = {
+        name: recipe
+        for name, recipe in recipes.items()
+        if recipe.published and recipe.measured and recipe.data.corpus == "ptb"
+    }
     figures = perplexities_of_seeds(shown, folder)
     parts = [recipe_table(shown, figures, f"{folder.name}/"), reversals_text(shown, figures)]
     return between_marks(readme, "results", "\n\n".join(filter(None, parts)))
 
 
-def read_recipes(folder: Path) -> dict[str, Recipe]:
+def read_recipes(folder: Path) -> dict[str, LanguageModelRecipe]:
     """The language models' recipes of a folder by name."""
-    return {name: load_recipe(folder / f"{name}.toml") for name in list_recipes("language_model", folder)}
+    recipes = {name: load_recipe(folder / f"{name}.toml") for name in list_recipes("language_model", folder)}
+    return {name: recipe for name, recipe in recipes.items() if isinstance(recipe, LanguageModelRecipe)}
 
 
-def perplexities_of_seeds(recipes: dict[str, Recipe], folder: Path) -> dict[str, list[float]]:
+def perplexities_of_seeds(recipes: dict[str, LanguageModelRecipe], folder: Path) -> dict[str, list[float]]:
     """The test perplexity of each seed, by recipe."""
     return {name: values_of(name, "test_perplexity", folder) for name in recipes}
 
@@ -76,7 +81,7 @@ def values_of(name: str, metric: str, folder: Path) -> list[float]:
 
 
 def card(
-    name: str, recipes: dict[str, Recipe], figures: dict[str, list[float]], cells: list[Cell], folder: Path
+    name: str, recipes: dict[str, LanguageModelRecipe], figures: dict[str, list[float]], cells: list[Cell], folder: Path
 ) -> str:
     """The Markdown card of one of the recipes of a folder."""
     recipe = recipes[name]
@@ -108,7 +113,7 @@ def card(
     return page(Section(title=recipe.title, text=recipe.description), parts)
 
 
-def metric_table(name: str, recipe: Recipe, cells: list[Cell], folder: Path) -> str:
+def metric_table(name: str, recipe: LanguageModelRecipe, cells: list[Cell], folder: Path) -> str:
     """Published and measured metrics of a recipe, and those by other settings of training."""
     others = {cell.metric: cell.others for cell in cells if cell.recipe == name and any(cell.others.values())}
     names = list(dict.fromkeys(each for values in others.values() for each in values))
@@ -137,7 +142,7 @@ def more_seeds_text(name: str, folder: Path) -> str:
     )
 
 
-def draw_curves(recipes: dict[str, Recipe], folder: Path) -> None:
+def draw_curves(recipes: dict[str, LanguageModelRecipe], folder: Path) -> None:
     """Draws the curves of the recipes of a folder that were measured, unless the plots show these results already."""
     for name, recipe in recipes.items():
         results = read_results(folder / "results" / f"{name}.json") if recipe.measured else None
@@ -175,13 +180,13 @@ def superseded_text(path: Path) -> str:
     )
 
 
-def reversals(recipes: dict[str, Recipe], figures: dict[str, list[float]]) -> list[tuple[str, str]]:
+def reversals(recipes: dict[str, LanguageModelRecipe], figures: dict[str, list[float]]) -> list[tuple[str, str]]:
     """Pairs of recipes of one published table and text, the first better as published, the second as measured.
 
     The ranges of their seeds do not overlap.
     """
     published = {
-        name: ((recipe.published.source, recipe.data.corpus), recipe.published.test_perplexity)  # type: ignore[attr-defined]
+        name: ((recipe.published.source, recipe.data.corpus), recipe.published.test_perplexity)
         for name, recipe in recipes.items()
         if recipe.published and recipe.published.test_perplexity is not None and figures[name]
     }
@@ -192,7 +197,7 @@ def reversals(recipes: dict[str, Recipe], figures: dict[str, list[float]]) -> li
     ]
 
 
-def reversals_text(recipes: dict[str, Recipe], figures: dict[str, list[float]]) -> str:
+def reversals_text(recipes: dict[str, LanguageModelRecipe], figures: dict[str, list[float]]) -> str:
     """The pairs of `reversals` in one paragraph; empty if there is none."""
     pairs = [
         " and ".join(f"{recipes[name].title} ({statistics.fmean(figures[name]):.1f})" for name in pair)
@@ -215,7 +220,7 @@ def seeds_text(figures: list[list[float]]) -> str:
     return f"Models were trained with {several} seeds; a pair whose ranges overlap shows no order."
 
 
-def recipe_table(recipes: dict[str, Recipe], figures: dict[str, list[float]], folder: str = "") -> str:
+def recipe_table(recipes: dict[str, LanguageModelRecipe], figures: dict[str, list[float]], folder: str = "") -> str:
     """The Markdown table of recipes, with links to their cards in a folder."""
     rows = []
     for name, recipe in recipes.items():

@@ -26,40 +26,65 @@ def with_results(page: str, folder: Path) -> str:
 
 def with_bleu(readme: str, folder: Path) -> str:
     """The repository's README with the BLEU of the translators of Multi30k."""
-    return between_marks(readme, "BLEU", schedule_table(folder))
+    return between_marks(readme, "BLEU", bleu_text(folder))
+
+
+def bleu_text(folder: Path) -> str:
+    """Test BLEU of the English-German models of Multi30k by both settings, in two sentences."""
+    results = settings_results(folder)
+    if not results:
+        return MISSING
+    chosen, other = (
+        ", ".join(f"{mean_and_range([each['test_bleu'] for each in seeds])} {name}" for name, seeds in models.items())
+        for models in results.values()
+    )
+    chosen_epochs, other_epochs = results
+    return (
+        f"Test BLEU of translation from English to German, on Multi30k: {chosen} ({chosen_epochs}). With the settings "
+        f"that are worse on validation text ({other_epochs}): {other}. {_seeds_text(results)}"
+    )
 
 
 def schedule_table(folder: Path) -> str:
-    """Test BLEU by tying, of the English-German recipes of Multi30k and of their earlier settings, and the orders.
+    """Test BLEU by tying, of the English-German recipes of Multi30k and of their other settings, and the orders.
 
     Below it is the mean validation BLEU of each setting.
     """
-    files = {"untied": "untied", "decoder tied": "decoder", "three-way tied": "three_way"}
-    columns: list[dict[str, list[dict[str, Any]]]] = [  # of the recipes, and of the earlier settings
-        {name: read_seeds(folder / "results", f"multi30k_en_de_{file}{ending}") for name, file in files.items()}
-        for ending in ("", "_25_epochs")
-    ]
-    if not all(seeds for column in columns for seeds in column.values()):
+    results = settings_results(folder)
+    if not results:
         return MISSING
-    bleu = [{name: [each["test_bleu"] for each in seeds] for name, seeds in column.items()} for column in columns]
+    bleu = {
+        epochs: {name: [each["test_bleu"] for each in seeds] for name, seeds in models.items()}
+        for epochs, models in results.items()
+    }
+    first = next(iter(results.values()))
     rows = [
-        [name, f"{columns[0][name][0]['parameters']:,}", *(mean_and_range(column[name]) for column in bleu)]
-        for name in files
+        [name, f"{seeds[0]['parameters']:,}", *(mean_and_range(scores[name]) for scores in bleu.values())]
+        for name, seeds in first.items()
     ]
-    epochs = [f"{column['untied'][0]['epochs']} epochs" for column in columns]
-    orders = [
-        sorted(files, key={name: -statistics.fmean(column[name]) for name in files}.__getitem__) for column in bleu
-    ]
-    best_first = "; ".join(f"{', '.join(order)} ({count})" for order, count in zip(orders, epochs, strict=True))
-    titles = ["Multi30k, English to German", "parameters", *(f"test BLEU, {count}" for count in epochs)]
-    validation = " and ".join(
-        f"{_validation(column):.2f} ({count})" for column, count in zip(columns, epochs, strict=True)
-    )
+    orders = {
+        epochs: sorted(scores, key=lambda name: -statistics.fmean(scores[name])) for epochs, scores in bleu.items()
+    }
+    best_first = "; ".join(f"{', '.join(order)} ({epochs})" for epochs, order in orders.items())
+    validation = " and ".join(f"{_validation(models):.2f} ({epochs})" for epochs, models in results.items())
+    titles = ["Multi30k, English to German", "parameters", *(f"test BLEU, {epochs}" for epochs in results)]
     return (
         table(titles, "|---|" + "--:|" * 3, rows)
-        + f"\n\nBest first: {best_first}. The mean validation BLEU of the three models is "
-        f"{validation}. The recipes have {epochs[0]} because they take half the time. {_seeds_text(epochs, bleu)}"
+        + f"\n\nBest first: {best_first}. The mean validation BLEU of the three "
+        f"models is {validation}. {_seeds_text(results)}"
     )
+
+
+def settings_results(folder: Path) -> dict[str, dict[str, list[dict[str, Any]]]]:
+    """Results of all seeds by setting and model, first those of the recipes; empty if a model has none."""
+    files = {"untied": "untied", "decoder tied": "decoder", "three-way tied": "three_way"}
+    settings = [
+        {name: read_seeds(folder / "results", f"multi30k_en_de_{file}{ending}") for name, file in files.items()}
+        for ending in ("", "_12_epochs")
+    ]
+    if not all(seeds for models in settings for seeds in models.values()):
+        return {}
+    return {f"{models['untied'][0]['epochs']} epochs": models for models in settings}
 
 
 def _validation(column: dict[str, list[dict[str, Any]]]) -> float:
@@ -67,14 +92,15 @@ def _validation(column: dict[str, list[dict[str, Any]]]) -> float:
     return statistics.fmean(statistics.fmean(each["validation_bleu"] for each in seeds) for seeds in column.values())
 
 
-def _seeds_text(epochs: list[str], scores: list[dict[str, list[float]]]) -> str:
-    """How many seeds the columns of scores have, in a sentence."""
-    counts = [sorted({*map(len, column.values())}) for column in scores]
-    if counts == [[1]] * len(counts):
+def _seeds_text(results: dict[str, dict[str, list[dict[str, Any]]]]) -> str:
+    """How many seeds the models of each setting have, in a sentence."""
+    counts = {epochs: sorted({*map(len, models.values())}) for epochs, models in results.items()}
+    if all(count == [1] for count in counts.values()):
         return "Each model was trained with one seed."
-    ranges = (" to ".join(map(str, dict.fromkeys([count[0], count[-1]]))) for count in counts)
-    seeds = "; ".join(f"{each} ({of})" for each, of in zip(ranges, epochs, strict=True))
-    return f"A cell is the mean of its seeds, with the lowest and the highest in brackets. Seeds: {seeds}."
+    ranges = (f"{' to '.join(map(str, dict.fromkeys([c[0], c[-1]])))} ({epochs})" for epochs, c in counts.items())
+    return (
+        f"A figure is the mean of its seeds, with the lowest and the highest in brackets. Seeds: {'; '.join(ranges)}."
+    )
 
 
 def score_table(folder: Path) -> str:

@@ -4,7 +4,7 @@ import shutil
 import pytest
 
 from keras_tying.zoo.recipes import recipe_folder
-from studies.translation import schedule_table, with_results
+from studies.translation import bleu_text, schedule_table, with_results
 
 MEASURED = {"parameters": 1_234_567, "validation_bleu": 40.126, "test_bleu": 38.5, "test_chrf": 60.0}
 
@@ -38,18 +38,19 @@ def test_a_result_stands_in_its_row(folder):
 
 
 def test_several_seeds_give_their_mean_and_range(folder):
-    for ending, scores in {"": {1: 38.0, 2: 38.6}, "_25_epochs": {1: 39.0}}.items():
+    for ending, scores in {"": {1: 38.0, 2: 38.6}, "_12_epochs": {1: 39.0}}.items():
         for tying in ("untied", "decoder", "three_way"):
             for seed, bleu in scores.items():
                 name = f"multi30k_en_de_{tying}{ending}" + (f"_s{seed}" if seed > 1 else "")
                 shift = {"untied": 0, "decoder": 1, "three_way": 2}[tying]
-                results = {**MEASURED, "epochs": 25 if ending else 12, "test_bleu": bleu + shift}
+                results = {**MEASURED, "epochs": 12 if ending else 25, "test_bleu": bleu + shift}
                 (folder / "results" / f"{name}.json").write_text(json.dumps(results))
     assert row(folder, "[multi30k_en_de_untied]")[1:3] == ["—", "1,234,567"]
     assert row(folder, "[multi30k_en_de_untied]")[6] == "38.30 (38.00 to 38.60)"
     text = schedule_table(folder)
     assert "| untied | 1,234,567 | 38.3 (38.0 to 38.6) | 39.0 |" in text
-    assert text.endswith("Seeds: 2 (12 epochs); 1 (25 epochs).")
+    assert "38.3 (38.0 to 38.6) untied, 39.3 (39.0 to 39.6) decoder tied" in bleu_text(folder)
+    assert text.endswith("Seeds: 2 (25 epochs); 1 (12 epochs).")
 
 
 def test_subwords_of_a_corpus_stand_beside_the_published(folder):
