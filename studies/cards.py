@@ -25,6 +25,8 @@ from studies.plots import COLOURS, data_of, fingerprint_of, panel, write_png
 from studies.results import read_results, read_seeds, seed_paths, superseded
 
 METRICS = ("train_perplexity", "validation_perplexity", "test_perplexity")
+EVALUATIONS = {"temperature": "softmax temperature", "cache": "neural cache", "dynamic": "dynamic evaluation"}
+"""Other ways to measure a perplexity: what results and what pages call them. Validation text chooses their settings."""
 ZOO_PAGE = Section(
     title="The zoo",
     text="""
@@ -48,7 +50,7 @@ def card_pages(recipes: dict[str, LanguageModelRecipe], cells: list[Cell], folde
     figures = perplexities_of_seeds(recipes, folder)
     cards = {folder / f"{name}.md": card(name, recipes, figures, cells, folder) for name in recipes}
     counts = f"Of the tables of three papers: {counts_text(cells)}"
-    parts = [recipe_table(recipes, figures), reversals_text(recipes, figures), counts, STUDIES_TEXT]
+    parts = [recipe_table(recipes, folder), reversals_text(recipes, figures), counts, STUDIES_TEXT]
     return cards | {folder / "README.md": page(ZOO_PAGE, parts)}
 
 
@@ -60,7 +62,7 @@ def with_results(readme: str, recipes: dict[str, LanguageModelRecipe], folder: P
         if recipe.published and recipe.measured and recipe.data.corpus == "ptb"
     }
     figures = perplexities_of_seeds(shown, folder)
-    parts = [recipe_table(shown, figures, f"{folder.name}/"), reversals_text(shown, figures)]
+    parts = [recipe_table(shown, folder, f"{folder.name}/"), reversals_text(shown, figures)]
     return between_marks(readme, "results", "\n\n".join(filter(None, parts)))
 
 
@@ -76,8 +78,8 @@ def perplexities_of_seeds(recipes: dict[str, LanguageModelRecipe], folder: Path)
 
 
 def values_of(name: str, metric: str, folder: Path) -> list[float]:
-    """A metric of a recipe of a folder, one value per seed."""
-    return [results[metric] for results in read_seeds(folder / "results", name)]
+    """A metric of a recipe of a folder, one value per seed for which it was measured."""
+    return [results[metric] for results in read_seeds(folder / "results", name) if metric in results]
 
 
 def card(
@@ -126,6 +128,10 @@ def metric_table(name: str, recipe: LanguageModelRecipe, cells: list[Cell], fold
         ]
         for metric in METRICS
     ]
+    for way, title in EVALUATIONS.items():
+        for split in ("validation", "test"):
+            if values := values_of(name, f"{split}_perplexity_{way}", folder):
+                rows.append([f"{split} perplexity, {title}", DASH, mean_and_range(values), *[""] * len(names)])
     size = f"{recipe.measured.parameters:,}" if recipe.measured else NOT_MEASURED
     rows.append(["parameters", (recipe.published and recipe.published.parameters) or DASH, size, *[""] * len(names)])
     return table(["", "published", "measured", *names], "|---|--:|--:|" + "--:|" * len(names), rows)
@@ -220,14 +226,20 @@ def seeds_text(figures: list[list[float]]) -> str:
     return f"Models were trained with {several} seeds; a pair whose ranges overlap shows no order."
 
 
-def recipe_table(recipes: dict[str, LanguageModelRecipe], figures: dict[str, list[float]], folder: str = "") -> str:
-    """The Markdown table of recipes, with links to their cards in a folder."""
+def recipe_table(recipes: dict[str, LanguageModelRecipe], folder: Path, place: str = "") -> str:
+    """The Markdown table of the recipes of a folder, with links to their cards in a place.
+
+    Other ways to measure have a column if a recipe was measured so.
+    """
+    metrics = {title: f"test_perplexity_{way}" for way, title in EVALUATIONS.items()}
+    shown = [title for title, metric in metrics.items() if any(values_of(name, metric, folder) for name in recipes)]
     rows = []
     for name, recipe in recipes.items():
-        published, measured, seeds = recipe.published, recipe.measured, figures[name]
+        published, measured, seeds = recipe.published, recipe.measured, values_of(name, "test_perplexity", folder)
         size = f"{measured.parameters:,}" if measured else (published and published.parameters) or DASH
         goal = number(getattr(published, "test_perplexity", None))
-        link = f"[{name}]({folder}{name}.md)"
-        rows.append([link, recipe.title, size, goal, mean_and_range(seeds), str(len(seeds) or "")])
-    columns = ["recipe", "model", "parameters", "published", "measured", "seeds"]
-    return table(columns, "|---|---|--:|--:|--:|--:|", rows)
+        link = f"[{name}]({place}{name}.md)"
+        others = [mean_and_range(values_of(name, metrics[title], folder)) for title in shown]
+        rows.append([link, recipe.title, size, goal, mean_and_range(seeds), *others, str(len(seeds) or "")])
+    columns = ["recipe", "model", "parameters", "published", "measured", *shown, "seeds"]
+    return table(columns, "|---|---|" + "--:|" * (len(columns) - 2), rows)

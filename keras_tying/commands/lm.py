@@ -62,14 +62,14 @@ COMMAND = training_command(
         ),
         Option(
             "dynamic",
-            "with --evaluate: also the perplexity of a model that goes on learning from the text",
+            "with --evaluate: also the perplexity of a model that goes on learning from the text; also in results.json",
             ("evaluate",),
             False,
             settings=FLAG,
         ),
         Option(
             "cache",
-            "with --evaluate: also the perplexity with a cache of the last 500 words",
+            "with --evaluate: also the perplexity with a cache of the last 500 words; also in results.json",
             ("evaluate",),
             False,
             settings=FLAG,

@@ -1,7 +1,6 @@
 """The work of all training commands: new run, resume, evaluate."""
 
 import argparse
-import json
 import shlex
 import tempfile
 import tomllib
@@ -66,7 +65,7 @@ def run_training(task_class: type[Task], arguments: argparse.Namespace) -> int:
         if len(runs) == 1 or (arguments.resume and arguments.epochs) or not run.results.exists():
             train(task, run, distribution, arguments.checkpoint_minutes, arguments.from_scratch)
         if arguments.record and distribution.is_chief:
-            record_measured(task.settings.recipe_name, task.recipe, json.loads(run.results.read_text()))
+            record_measured(task.settings.recipe_name, task.recipe, run.read_results())
     return 0
 
 
@@ -285,8 +284,12 @@ def _evaluate(task_class: type[Task], arguments: argparse.Namespace) -> int:
         keras.utils.set_random_seed(task.settings.seed)
         model = model_of(folder)
         task.open_text()
-        for line in task.evaluate(model, arguments):
+        lines, metrics = task.evaluate(model, arguments)
+        for line in lines:
             print(f"{folder.name:12} {line}" if folder.parent == arguments.evaluate else line, flush=True)
+        run = Run(folder)
+        if metrics and (results := run.read_results()):  # a trained model of the zoo has none
+            run.write_results(results | metrics)
     return 0
 
 

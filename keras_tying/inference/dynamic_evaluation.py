@@ -68,6 +68,9 @@ class DynamicEvaluation:
         Krause, Kahembwe, Murray and Renals, Dynamic Evaluation of Neural Sequence Models, 2018, section 4.
     """
 
+    name = "dynamic"
+    """How metrics measured so are called."""
+
     def __init__(self, model: keras.Model, train_ids: np.ndarray | PreparedText, segment: int = 20):
         check_integer("segment", segment)
         self.model = model

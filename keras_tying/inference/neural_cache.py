@@ -52,6 +52,9 @@ class NeuralCache:
         Grave, Joulin and Usunier, Improving Neural Language Models with a Continuous Cache, 2017, section 3.
     """
 
+    name = "cache"
+    """How metrics measured so are called."""
+
     def __init__(self, model: keras.Model, size: int = 500):
         check_integer("size", size)
         self.model = model

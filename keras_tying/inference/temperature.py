@@ -37,6 +37,9 @@ class TemperedSoftmax:
         Melis, Dyer and Blunsom, On the State of the Art of Evaluation in Neural Language Models, 2018, section 4.
     """
 
+    name = "temperature"
+    """How metrics measured so are called."""
+
     def __init__(self, model: keras.Model):
         self.model = model
         self.temperature = 1.0

@@ -155,10 +155,10 @@ class LanguageModelTask(TextTask):
 
         export_language_model(model, self.vocabulary, path, self.tokenization)
 
-    def evaluate(self, model: keras.Model, arguments: Namespace) -> list[str]:
-        lines, settings = [], self.recipe.optimisation
+    def evaluate(self, model: keras.Model, arguments: Namespace) -> tuple[list[str], dict[str, Any]]:
+        lines, metrics, settings = [], {}, self.recipe.optimisation
         adapted = self._adapted(model, arguments)
-        for split in ("valid", "test"):
+        for split, name in {"valid": "validation", "test": "test"}.items():
             ids = self.ids[split]
             lines.append(f"{split:5} perplexity {stream_perplexity(model, ids):8.2f} over {len(ids) - 1:,} words")
             if arguments.mc_passes is not None:
@@ -166,8 +166,10 @@ class LanguageModelTask(TextTask):
                 lines.append(
                     f"{split:5} perplexity {averaged:8.2f} by the mean of {arguments.mc_passes} passes with dropout"
                 )
-            lines += [f"{split:5} perplexity {each.perplexity(ids):8.2f} with {each.settings}" for each in adapted]
-        return lines
+            for each in adapted:
+                found = metrics[f"{name}_perplexity_{each.name}"] = each.perplexity(ids)
+                lines.append(f"{split:5} perplexity {found:8.2f} with {each.settings}")
+        return lines, metrics | {f"{each.name}_settings": each.settings for each in adapted}
 
     def _adapted(self, model: keras.Model, arguments: Namespace) -> list[Any]:
         """The other ways to measure that the arguments ask for, with settings chosen on the validation text."""

@@ -134,9 +134,9 @@ class SkipGramTask(TextTask):
                 paths.append(path)
         return paths
 
-    def evaluate(self, model: keras.Model, arguments: Namespace) -> list[str]:
+    def evaluate(self, model: keras.Model, arguments: Namespace) -> tuple[list[str], dict[str, Any]]:
         title, sample = self.sample(model)
-        return [f"{title}; what the vectors have learned is measured by train/embeddings.py", sample]
+        return [f"{title}; what the vectors have learned is measured by train/embeddings.py", sample], {}
 
 
 class SpanBatches(EpochBatches):

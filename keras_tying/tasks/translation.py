@@ -209,11 +209,12 @@ class TranslationTask(Task):
 
         export_translator(model, self.subwords, path)
 
-    def evaluate(self, model: keras.Model, arguments: Namespace) -> list[str]:
+    def evaluate(self, model: keras.Model, arguments: Namespace) -> tuple[list[str], dict[str, Any]]:
         results = self.measure(model, beam=arguments.beam)
-        return [
+        lines = [
             f"{name:22}  {value if isinstance(value, str) else format(value, '.2f')}" for name, value in results.items()
         ]
+        return lines, {}
 
 
 class TranslationBatches(EpochBatches):

@@ -257,6 +257,9 @@ def finish(task: Task, model: keras.Model, run: Run, progress: Progress, distrib
         **training_record(task.settings, progress, task.unit, task.epoch_size),
         **distribution.description,
     }
+    earlier = run.read_results()
+    if earlier.get("history") == results["history"]:  # no epoch was trained: what `--evaluate` measured still holds
+        results = earlier | results
     run.write_results(results)
     write_results(run.tensorboard, task.settings, model, results)
     if artifacts:

@@ -244,6 +244,10 @@ class Run:
     def results(self) -> Path:
         return self.folder / "results.json"
 
+    def read_results(self) -> dict[str, Any]:
+        """What `results.json` holds; nothing before training has ended."""
+        return json.loads(self.results.read_text(encoding="utf-8")) if self.results.exists() else {}
+
     def write_results(self, results: dict[str, Any]) -> None:
         write_atomically(self.results, (json.dumps(results, indent=2) + "\n").encode())
 

@@ -233,8 +233,8 @@ class Task(ABC):
         return []
 
     @abstractmethod
-    def evaluate(self, model: keras.Model, arguments: Namespace) -> list[str]:
-        """Measures a trained model anew: lines to print."""
+    def evaluate(self, model: keras.Model, arguments: Namespace) -> tuple[list[str], dict[str, Any]]:
+        """Measures a trained model anew: lines to print, and what `results.json` does not have yet."""
 
 
 TaskT = TypeVar("TaskT", bound=Task)

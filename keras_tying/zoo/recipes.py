@@ -103,6 +103,18 @@ class Measured(Table):
     """Perplexity of the validation text."""
     test_perplexity: float | None = None
     """Perplexity of the test text."""
+    validation_perplexity_temperature: float | None = None
+    """Perplexity of the validation text at a softmax temperature, chosen on the validation text as what follows is."""
+    test_perplexity_temperature: float | None = None
+    """Perplexity of the test text at that temperature."""
+    validation_perplexity_cache: float | None = None
+    """Perplexity of the validation text with a neural cache."""
+    test_perplexity_cache: float | None = None
+    """Perplexity of the test text with a neural cache."""
+    validation_perplexity_dynamic: float | None = None
+    """Perplexity of the validation text with dynamic evaluation."""
+    test_perplexity_dynamic: float | None = None
+    """Perplexity of the test text with dynamic evaluation."""
     validation_bleu: float | None = None
     """BLEU of the validation translations."""
     test_bleu: float | None = None

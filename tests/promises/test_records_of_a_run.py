@@ -49,6 +49,20 @@ def test_words_per_second_are_those_of_the_whole_time(run):
     assert results["words_per_second"] == pytest.approx(expected, rel=0.05 + 0.1 / results["wall_time_seconds"])
 
 
+def test_results_keep_what_evaluate_measures_until_the_run_goes_on(run):
+    plain = run.results
+    printed = harness.succeed("train/lm.py", "--evaluate", run.folder, "--cache", "--temperature")
+    measured = run.results
+    assert measured.items() >= plain.items()
+    for way in ("cache", "temperature"):
+        for split in ("validation", "test"):
+            assert f"{measured[f'{split}_perplexity_{way}']:.2f} with {measured[f'{way}_settings']}" in printed
+            assert measured[f"{split}_perplexity_{way}"] != measured[f"{split}_perplexity"]
+    assert harness.resume("train/lm.py", run).results == measured
+    epochs(run, 2)
+    assert harness.resume("train/lm.py", run).results.keys() == plain.keys()
+
+
 def test_a_run_whose_next_checkpoint_cannot_be_written_keeps_all_files_whole(run):
     checkpoints, others = contents(run.folder / "checkpoints"), contents(run.folder)
     epochs(run, 2)

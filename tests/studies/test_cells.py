@@ -8,7 +8,7 @@ import pytest
 
 from keras_tying.tables import load_table
 from keras_tying.zoo.recipes import Published, list_recipes, load_recipe, recipe_folder
-from studies.cards import card_pages, perplexities_of_seeds, read_recipes, recipe_table
+from studies.cards import card_pages, read_recipes, recipe_table
 from studies.cells import Cell, Cells, cell_table, counts_text, read_cells
 from studies.joint_grid import load_study
 
@@ -122,7 +122,7 @@ def test_the_seeds_of_a_recipe_are_its_figures_and_other_settings_stand_beside_t
     tests = {each.metric: each for each in cells if each.recipe == "ptb_small_tied"}
     assert tests["test_perplexity"].values == [101.0, 102.0, 106.0]
     assert list(tests["test_perplexity"].others.values()) == [[111.0, 112.0]]
-    assert "| 112.4 | 103.0 (101.0 to 106.0) | 3 |" in recipe_table(recipes, perplexities_of_seeds(recipes, tmp_path))
+    assert "| 112.4 | 103.0 (101.0 to 106.0) | 3 |" in recipe_table(recipes, tmp_path)
     assert "4.65M,ptb_small_untied,,,,,\n" in cell_table(cells)
     card = card_pages(recipes, cells, tmp_path)[tmp_path / "ptb_small_tied.md"]
     assert "| test perplexity | 112.4 | 103.0 (101.0 to 106.0) | 111.5 (111.0 to 112.0) |" in card
