@@ -1,0 +1,103 @@
+"""The study of what a budget of core-hours buys: its page and its plot."""
+
+import statistics
+from itertools import accumulate
+from pathlib import Path
+from typing import Any
+
+from keras_tying.tables import load_table
+from studies.cards import EVALUATIONS
+from studies.pages import DASH, MISSING, Section, mean_and_range, page, plot, section, table
+from studies.plots import COLOURS, data_of, fingerprint_of, panel, write_png
+from studies.results import read_results
+
+SCREENING = "screening"
+"""How the names of runs end that only choose settings."""
+
+
+class Size(Section):
+    folder: str
+    """Folder in the zoo's results whose files `NAME_sN.json` are the rows of the table."""
+
+
+class Page(Section):
+    """`studies/low_perplexity.toml` of the zoo."""
+
+    picture: str
+    """Name of the plot in the zoo's results."""
+    caption: str
+    sizes: list[Size]
+
+
+def low_perplexity_page(folder: Path) -> str:
+    """The page of the study, from the results of the zoo's folder."""
+    content = load_table(Page, folder / "studies" / "low_perplexity.toml")
+    parts = [plot(folder / "results" / f"{content.picture}.png", content.caption)]
+    for size in content.sizes:
+        parts += section(size, run_table(runs_of(folder / "results" / size.folder)))
+    return page(content, parts)
+
+
+def runs_of(folder: Path) -> dict[str, list[dict[str, Any]]]:
+    """The results of each seed, by the name of the run."""
+    runs: dict[str, list[dict[str, Any]]] = {}
+    for path in sorted(folder.glob("*_s[0-9]*.json")):
+        runs.setdefault(path.stem.rpartition("_s")[0], []).append(read_results(path) or {})
+    return runs
+
+
+def run_table(runs: dict[str, list[dict[str, Any]]]) -> str:
+    """Budget and perplexities of runs, the best validation perplexity first."""
+    if not runs:
+        return MISSING
+
+    def perplexities(name: str, metric: str) -> str:
+        if name.endswith(SCREENING) and metric.startswith("test"):
+            return DASH
+        values = [seed[metric] for seed in runs[name] if metric in seed]
+        return mean_and_range(values) if values else ""
+
+    def validation(name: str) -> float:
+        return statistics.fmean(seed["validation_perplexity"] for seed in runs[name])
+
+    metrics = ["validation_perplexity", "test_perplexity", *(f"test_perplexity_{way}" for way in EVALUATIONS)]
+    rows = [
+        [
+            name,
+            f"{runs[name][0]['parameters']:,}",
+            str(runs[name][0]["epochs"]),
+            f"{statistics.fmean(seed['wall_time_seconds'] for seed in runs[name]) / 3600:.1f}",
+            *(perplexities(name, metric) for metric in metrics),
+            str(len(runs[name])),
+        ]
+        for name in sorted(runs, key=validation)
+    ]
+    columns = ["run", "parameters", "epochs", "core-hours", "validation", "test"]
+    columns += [f"test, {title}" for title in EVALUATIONS.values()] + ["seeds"]
+    return table(columns, "|---|" + "--:|" * (len(columns) - 1), rows)
+
+
+def curves(folder: Path) -> dict[str, list[tuple[float, float]]]:
+    """Core-hours and validation perplexity of the epochs of each run's first seed, by name."""
+    found = {}
+    for size in load_table(Page, folder / "studies" / "low_perplexity.toml").sizes:
+        for name, seeds in runs_of(folder / "results" / size.folder).items():
+            history = seeds[0]["history"]
+            shares = list(accumulate(1 / epoch["words_per_second"] for epoch in history))
+            hours = [share / shares[-1] * seeds[0]["wall_time_seconds"] / 3600 for share in shares]
+            found[name] = list(zip(hours, (epoch["val_perplexity"] for epoch in history), strict=True))
+    return found
+
+
+def draw_budget(found: dict[str, list[tuple[float, float]]], path: Path) -> Path:
+    """Draws validation perplexity by core-hours, unless the plot shows these curves already; returns its path."""
+    if path.exists() and data_of(path) == fingerprint_of(found):
+        return path
+    figure, axes = panel("core-hours", "validation perplexity")
+    for i, (name, points) in enumerate(found.items()):
+        axes.plot(*zip(*points, strict=True), color=COLOURS[i % len(COLOURS)], label=f"{name}: {points[-1][1]:.1f}")
+    axes.set_yscale("log")
+    axes.yaxis.set_major_formatter("{x:g}")
+    axes.yaxis.set_minor_formatter("{x:g}")
+    axes.legend(fontsize=9, title="last epoch", title_fontsize=9)
+    return write_png(figure, path, data=found)
