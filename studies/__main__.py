@@ -9,6 +9,7 @@ from studies.augmented_loss import augmentation_page
 from studies.cells import cell_page, cell_table, read_cells
 from studies.embeddings import embeddings_page
 from studies.joint_language_models import joint_page
+from studies.low_perplexity import curves, draw_budget, low_perplexity_page
 from studies.recipe_keys import with_recipe_keys
 from studies.trained_models import trained_page
 
@@ -30,6 +31,7 @@ def all_pages(folder: Path) -> dict[Path, str]:
         folder / "embeddings.md": embeddings_page(folder),
         folder / "nnjm.md": joint_page(folder),
         folder / "augmentation.md": augmentation_page(folder),
+        folder / "low_perplexity.md": low_perplexity_page(folder),
         folder / "trained_models.md": trained_page(folder),
         folder / "results.csv": lines,
         folder / "results.md": cell_page(folder, cells, lines),
@@ -39,5 +41,6 @@ def all_pages(folder: Path) -> dict[Path, str]:
 
 if __name__ == "__main__":
     cards.draw_curves(cards.read_recipes(recipe_folder()), recipe_folder())
+    draw_budget(curves(recipe_folder()), recipe_folder() / "results" / "low_perplexity.png")
     for path, text in all_pages(recipe_folder()).items():
         write_atomically(path, text.encode())

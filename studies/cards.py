@@ -41,7 +41,8 @@ STUDIES_TEXT = (
     "Every published number beside the measured one, and whether it is reached: [results](results.md), as "
     "[CSV](results.csv). Models that are trained already, with samples: [trained models](trained_models.md). "
     "Recipes of translators are in [translation.md](translation.md). Studies: [what embeddings learn](embeddings.md), "
-    "[joint language models](nnjm.md), [the augmented loss](augmentation.md)."
+    "[joint language models](nnjm.md), [the augmented loss](augmentation.md), [how low can a tied model "
+    "go](low_perplexity.md)."
 )
 
 

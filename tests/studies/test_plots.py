@@ -11,6 +11,7 @@ from studies.cards import draw_curve, read_recipes
 from studies.compare import draw_validation, read_history
 from studies.joint_grid import load_study, results_file
 from studies.joint_language_models import draw_curves, draw_position_weights, measured_curves
+from studies.low_perplexity import curves, draw_budget
 from studies.plots import data_of, panel, write_png
 from studies.results import read_results
 
@@ -40,6 +41,7 @@ PLOTS = {
     ZOO / "nnjm_sweeps.png": zoo_curves,
     ZOO / "nnjm_positions.png": position_weights,
     ZOO / "vd_lstm_small_curves.png": validation,
+    ZOO / "low_perplexity.png": lambda path: draw_budget(curves(ZOO.parent), path),
     ZOO / "subspace.png": lambda path: draw_distances(read_results(ZOO / "subspace.json"), path),
     BENCHMARKS / "speed.png": lambda path: report.draw(report.read_measurements(), path),
     BENCHMARKS / "serving.png": lambda path: serving_report.draw(serving_report.read(BENCHMARKS), path),

@@ -1,0 +1,35 @@
+import json
+import shutil
+
+import pytest
+
+from keras_tying.zoo.recipes import recipe_folder
+from studies.low_perplexity import curves, low_perplexity_page
+
+HISTORY = [{"val_perplexity": 200.0, "words_per_second": 1000.0}, {"val_perplexity": 100.0, "words_per_second": 3000.0}]
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A zoo with two seeds of one run and one that only chooses settings."""
+    (tmp_path / "studies").mkdir()
+    shutil.copy(recipe_folder() / "studies" / "low_perplexity.toml", tmp_path / "studies")
+    (tmp_path / "results" / "small_size").mkdir(parents=True)
+    for name, valid in {"wide_s1": 90.0, "wide_s2": 92.0, "narrow_screening_s1": 89.0}.items():
+        results = {"validation_perplexity": valid, "test_perplexity": valid - 5, "parameters": 2_668_304, "epochs": 2}
+        results |= {"wall_time_seconds": 7200.0, "history": HISTORY}
+        results |= {"test_perplexity_dynamic": 70.0} if name == "wide_s2" else {}
+        (tmp_path / "results" / "small_size" / f"{name}.json").write_text(json.dumps(results))
+    return tmp_path
+
+
+def test_the_best_validation_perplexity_comes_first_and_screening_shows_no_test_perplexity(folder):
+    rows = [line for line in low_perplexity_page(folder).splitlines() if "2,668,304" in line]
+    assert rows == [
+        "| narrow_screening | 2,668,304 | 2 | 2.0 | 89.0 | — | — | — | — | 1 |",
+        "| wide | 2,668,304 | 2 | 2.0 | 91.0 (90.0 to 92.0) | 86.0 (85.0 to 87.0) | | | 70.0 | 2 |",
+    ]
+
+
+def test_an_epoch_takes_its_share_of_the_time(folder):
+    assert curves(folder)["wide"] == [(pytest.approx(1.5), 200.0), (pytest.approx(2.0), 100.0)]
