@@ -95,9 +95,11 @@ def draw_budget(found: dict[str, list[tuple[float, float]]], path: Path) -> Path
         return path
     figure, axes = panel("core-hours", "validation perplexity")
     for i, (name, points) in enumerate(found.items()):
-        axes.plot(*zip(*points, strict=True), color=COLOURS[i % len(COLOURS)], label=f"{name}: {points[-1][1]:.1f}")
+        hours, perplexities = zip(*points, strict=True)
+        label = f"{name}: {min(perplexities):.1f}"
+        axes.plot(hours, perplexities, color=COLOURS[i % len(COLOURS)], label=label)
     axes.set_yscale("log")
     axes.yaxis.set_major_formatter("{x:g}")
     axes.yaxis.set_minor_formatter("{x:g}")
-    axes.legend(fontsize=9, title="last epoch", title_fontsize=9)
+    axes.legend(fontsize=9, title="best epoch", title_fontsize=9)
     return write_png(figure, path, data=found)
