@@ -330,15 +330,23 @@ def test_published_figures_stand_beside_measured_ones(folder):
     assert "**Other**: not measured." in text
     assert "| NNJM | 9.51 | 9.10 (9.00 to 9.20, 2 seeds) | — |" in text
     assert "| NNLM | 95.06 | 99.00 (1 seed) | — |" in text
-    assert "| NNJM | — | 7.00 (7.00 to 7.00, 2 seeds) | — |" in text
-    assert "| NNJM | NNLM | yes, one seed, -90.8% | — |" in text
+    assert "| model | own-text |\n| --- | --: |\n| NNJM | 7.00 (7.00 to 7.00, 2 seeds) |\n" in text
+    assert "| one | other | own-text |\n| --- | --- | --- |\n| NNJM | NNLM | yes, one seed, -90.8% |\n" in text
+
+
+def test_rows_without_a_value_are_left_out_where_nothing_is_published(folder):
+    study = folder / "studies" / "nnjm.toml"
+    more = 'pairs = [{ lower = "NNJM-Global + BS", higher = "NNJM" }, '
+    study.write_text(STUDY.replace('rows = ["NNJM"]', 'rows = ["NNJM-Global + BS", "NNJM"]').replace("pairs = [", more))
+    results_of(folder, "own-text", {"NNJM": [9.0, 9.2], "NNLM": [99.0]})
+    assert "| NNJM-Global + BS |" not in joint_page(folder)
 
 
 def test_a_page_without_results_shows_no_figure_but_the_published(folder):
     text = joint_page(folder)
     assert "| NNJM | 9.51 | not measured | — |" in text
-    assert "| NNJM | NNLM | — | — |" in text
-    assert "Pictures" not in text
+    assert "## Table 2\n\nNot the paper's.\n\nNot measured.\n" in text
+    assert text.endswith("## Ordering\n\nLower?\n\nNot measured.\n")
 
 
 @pytest.mark.parametrize(
