@@ -73,8 +73,13 @@ OLD_MEMORY = (
 MEASURED_SO = ("translation", "translated_text")
 """Parts of which `OLD_MEMORY` is said."""
 
+MATRIX_PRODUCT_RATE = "share_of_matrix_product_rate"
+LAST_COLUMN = (
+    "Last column: floating-point operations per second of the training, counting matrix products only, divided by "
+    "those of TensorFlow's matrix product alone, in the shape of the output layer."
+)
 SHARES = {
-    "share_of_matrix_product_rate": "share of the rate of matrix products",
+    MATRIX_PRODUCT_RATE: "share of the rate of matrix products",
     "share_of_time_waiting": "share of time waiting for data",
     "share_of_step": "share of the time of a step",
     "alike": "share of equal translations",
@@ -171,7 +176,8 @@ def page(found: dict[str, dict]) -> list[str]:
         if name in NOT_COMPARED:
             results = {case: without_memory(each) for case, each in results.items()}
         lines += [make_table(results), ""]
-        lines += [line for text in notes(name, measured["results"]) for line in (text, "")]
+        explained = [LAST_COLUMN] if any(MATRIX_PRODUCT_RATE in each for each in results.values()) else []
+        lines += [line for text in explained + notes(name, measured["results"]) for line in (text, "")]
         lines += [f"{origin(measured)}.", "", code(measured["command"])]
     return lines
 

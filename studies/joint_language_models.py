@@ -71,22 +71,25 @@ def _text_of(grid: Grid, path: Path, results: dict[str, Any] | None) -> list[str
     """Text, schedule and provenance of a grid's results."""
     if results is None:
         return [f"**{grid.title}**: {NOT_MEASURED}."]
-    data, schedule, samples = results["data"], results["optimisation"], results["samples"]
+    data, samples = results["data"], results["samples"]
     pairs = f"the first {data['sentences']:,}" if data["sentences"] else "all"
     return [
         f"**{grid.title}**: {pairs} pairs of the training text, {samples['train']:,} target words "
         f'({samples["valid"]:,} to validate, {samples["test"]:,} to test); tokenization "{data["tokenization"]}", '
         f"{data['source_vocabulary_size']:,} source and {data['target_vocabulary_size']:,} target words at most; "
-        f"at most {schedule['epochs']} epochs of SGD with batches of {schedule['batch_size']}"
-        f"{_rate_of(grid, results)}{_stop_of(schedule)}.",
+        f"{_schedule_of(grid, results)}.",
         *provenance(path, results),
     ]
 
 
-def _stop_of(schedule: dict[str, Any]) -> str:
-    """When training stops before the last epoch."""
+def _schedule_of(grid: Grid, results: dict[str, Any]) -> str:
+    """Epochs, batches and learning rate of a grid's results, and when its trainings stop."""
+    schedule = results["optimisation"]
+    text = f"{schedule['epochs']} epochs of SGD with batches of {schedule['batch_size']}{_rate_of(grid, results)}"
     patience = schedule.get("patience")
-    return f", until {patience} epochs bring no better validation perplexity" if patience else ""
+    if patience is None or patience >= schedule["epochs"]:
+        return text
+    return f"at most {text}, stopped after {patience} epochs without a better validation perplexity"
 
 
 def _rate_of(grid: Grid, results: dict[str, Any]) -> str:

@@ -96,9 +96,8 @@ def joint_claims():
         f"the NNJM with SrcWin 3 by {gain(zh, together, joint):.1f}% on Chinese-English. On Multi30k the seeds",
         f"With SrcWin 7 it helps by {gain(m30k, 'NNJM-Global, SrcWin 7', 'NNJM, SrcWin 7'):.1f}% on Multi30k and",
         f"Here it helps on Multi30k only, by {min(words):.1f}% to {max(words):.1f}%.",
-        "perplexity is higher by {:.0f}% and {:.0f}% without sections, and by {:.0f}% and {:.0f}% with two fixed".format(
-            *frozen, *split
-        ),
+        "perplexity is higher by {:.0f}% and {:.0f}% without sections,".format(*frozen),
+        "and by {:.0f}% and {:.0f}% with two fixed sections.".format(*split),
     ]
 
 

@@ -267,7 +267,15 @@ def test_the_rate_of_a_grid_is_the_one_with_the_best_validation_perplexity(folde
         train()
     path.unlink()
     shown = joint_page(folder).split("**Chosen**")[1]
-    assert "and rate 0.25, the best of rates on validation text, until " in shown
+    assert "and rate 0.25, the best of rates on validation text." in shown
+
+
+def test_a_page_says_when_trainings_stop_before_the_last_epoch(folder):
+    study = folder / "studies" / "nnjm.toml"
+    study.write_text(STUDY.replace("epochs = 2,", "epochs = 8, patience = 5,"))
+    results_of(folder, "own-text", {"NNJM": [9.0]})
+    assert "; at most 8 epochs of SGD" in joint_page(folder)
+    assert "and rate 0.3, stopped after 5 epochs without a better validation perplexity." in joint_page(folder)
 
 
 def test_rates_that_were_not_measured_alike_are_not_compared():
@@ -327,6 +335,7 @@ def test_published_figures_stand_beside_measured_ones(folder):
     assert text.startswith("# Page\n\nIntro.\n")
     assert "**Own**: all pairs of the training text, 1,000 target words" in text
     assert "python train/nnjm_grid.py own-text --data-dir DIR" in text
+    assert "words at most; 2 epochs of SGD with batches of 32 and rate 0.3.\n" in text
     assert "**Other**: not measured." in text
     assert "| NNJM | 9.51 | 9.10 (9.00 to 9.20, 2 seeds) | — |" in text
     assert "| NNLM | 95.06 | 99.00 (1 seed) | — |" in text
