@@ -3,7 +3,7 @@
 python -m benchmarks.report
 
 Reads `results/*.json`. Writes `benchmarks/README.md` and `results/speed.png`, the part about speed in the README of the
-repository, and the measurements in docs/distributed.md and docs/serving.md.
+repository, and the measurements in docs/distributed.md, docs/training.md and docs/serving.md.
 """
 
 import json
@@ -99,15 +99,16 @@ def main() -> None:
 def all_pages() -> dict[Path, str]:
     """Text of every page and table that is made from the measurements, by its path."""
     found, repository = read_measurements(), RESULTS.parents[1]
-    readme, distributed = repository / "README.md", repository / "docs" / "distributed.md"
-    serving = repository / "docs" / "serving.md"
-    text = distributed.read_text(encoding="utf-8")
+    readme, docs = repository / "README.md", repository / "docs"
+    serving, training, distributed = (docs / f"{name}.md" for name in ("serving", "training", "distributed"))
+    texts = {path: path.read_text(encoding="utf-8") for path in (training, distributed)}
     for name, lines in scale_report.sections(RESULTS).items():
-        text = between_marks(text, name, "\n".join(lines), COMMAND)
+        path = training if name == "corpora" else distributed
+        texts[path] = between_marks(texts[path], name, "\n".join(lines), COMMAND)
     return {
+        **texts,
         RESULTS.parent / "README.md": "\n".join(page(found)) + "\n",
         readme: between_marks(readme.read_text(encoding="utf-8"), "speed", summary(found), COMMAND),
-        distributed: text,
         serving: between_marks(serving.read_text(encoding="utf-8"), "load", serving_report.section(RESULTS), COMMAND),
     }
 
