@@ -8,7 +8,7 @@ On a cluster: `ray start --head` on one machine and `ray start --address=HEAD:63
 with `--address auto` on one of them. Folders of runs must be the same on all machines.
 
 A gate takes the requests of HTTP and asks a replica of the model, which answers several requests at once. A request
-whose replica dies is asked of another one.
+whose replica dies is sent to another replica.
 """
 
 import argparse
