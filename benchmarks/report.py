@@ -3,7 +3,7 @@
 python -m benchmarks.report
 
 Reads `results/*.json`. Writes `benchmarks/README.md` and `results/speed.png`, the part about speed in the README of the
-repository, and the measurements in docs/distributed.md and docs/serving.md.
+repository, and the measurements in docs/distributed.md, docs/training.md and docs/serving.md.
 """
 
 import json
@@ -73,8 +73,13 @@ OLD_MEMORY = (
 MEASURED_SO = ("translation", "translated_text")
 """Parts of which `OLD_MEMORY` is said."""
 
+MATRIX_PRODUCT_RATE = "share_of_matrix_product_rate"
+LAST_COLUMN = (
+    "Last column: floating-point operations per second of the training, counting matrix products only, divided by "
+    "those of TensorFlow's matrix product alone, in the shape of the output layer."
+)
 SHARES = {
-    "share_of_matrix_product_rate": "share of the rate of matrix products",
+    MATRIX_PRODUCT_RATE: "share of the rate of matrix products",
     "share_of_time_waiting": "share of time waiting for data",
     "share_of_step": "share of the time of a step",
     "alike": "share of equal translations",
@@ -94,15 +99,16 @@ def main() -> None:
 def all_pages() -> dict[Path, str]:
     """Text of every page and table that is made from the measurements, by its path."""
     found, repository = read_measurements(), RESULTS.parents[1]
-    readme, distributed = repository / "README.md", repository / "docs" / "distributed.md"
-    serving = repository / "docs" / "serving.md"
-    text = distributed.read_text(encoding="utf-8")
+    readme, docs = repository / "README.md", repository / "docs"
+    serving, training, distributed = (docs / f"{name}.md" for name in ("serving", "training", "distributed"))
+    texts = {path: path.read_text(encoding="utf-8") for path in (training, distributed)}
     for name, lines in scale_report.sections(RESULTS).items():
-        text = between_marks(text, name, "\n".join(lines), COMMAND)
+        path = training if name == "corpora" else distributed
+        texts[path] = between_marks(texts[path], name, "\n".join(lines), COMMAND)
     return {
+        **texts,
         RESULTS.parent / "README.md": "\n".join(page(found)) + "\n",
         readme: between_marks(readme.read_text(encoding="utf-8"), "speed", summary(found), COMMAND),
-        distributed: text,
         serving: between_marks(serving.read_text(encoding="utf-8"), "load", serving_report.section(RESULTS), COMMAND),
     }
 
@@ -172,7 +178,8 @@ def page(found: dict[str, dict]) -> list[str]:
         if name in NOT_COMPARED:
             results = {case: without_memory(each) for case, each in results.items()}
         lines += [make_table(results), ""]
-        lines += [line for text in notes(name, measured["results"]) for line in (text, "")]
+        explained = [LAST_COLUMN] if any(MATRIX_PRODUCT_RATE in each for each in results.values()) else []
+        lines += [line for text in explained + notes(name, measured["results"]) for line in (text, "")]
         lines += [f"{origin(measured)}.", "", code(measured["command"])]
     return lines
 

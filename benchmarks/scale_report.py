@@ -1,4 +1,4 @@
-"""Tables of the measurements with several workers and of large texts, for docs/distributed.md."""
+"""Tables of the measurements with several workers and of large texts, for docs/distributed.md and docs/training.md."""
 
 import json
 from math import inf

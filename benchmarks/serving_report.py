@@ -42,13 +42,14 @@ def killed(measured: dict) -> list[str]:
     results = measured["results"]
     (_, model), (_, gate) = results["killed"]
     after = results["statuses_after"]
+    requests, right, wrong = (results[key] for key in ("requests", "answered_as_before", "answered_otherwise"))
     text = (
         f"{results['clients']} clients ask {results['replicas']} replicas through {results['gates']} gates. "
         f"A replica of {model} is killed, and later a gate. Statuses of the answers: {_statuses(after['start'])} "
         f"before, {_statuses(after[f'{model} killed'])} after the replica was killed, "
-        f"{_statuses(after[f'{gate} killed'])} after the gate was killed. Of {results['requests']:,} answers, "
-        f"{results['answered_as_before']:,} are those that were given before, {results['answered_otherwise']} are "
-        f"others. The longest wait was {results['longest_seconds']:.1f} seconds."
+        f"{_statuses(after[f'{gate} killed'])} after the gate was killed. {right:,} of {requests:,} answers equal "
+        f"those given before, {wrong:,} differ, and {requests - right - wrong:,} are errors. The longest wait was "
+        f"{results['longest_seconds']:.1f} seconds."
     )
     return [text, _made_by(measured)]
 

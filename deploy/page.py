@@ -1,6 +1,6 @@
 """A page to try trained models: translation with attention, next words, nearest words.
 
-    pip install "keras-tying[page]"
+    pip install ".[page]"
     python deploy/page.py                                    asks the service at http://localhost:8501
     python deploy/page.py --service http://HOST:PORT --host 0.0.0.0 --port 7860
 

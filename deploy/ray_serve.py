@@ -1,6 +1,6 @@
 """Serves trained models with Ray Serve: REST as TensorFlow Serving answers it, on one machine or on a cluster.
 
-    pip install "keras-tying[ray]"
+    pip install ".[ray]"
     python deploy/ray_serve.py ptb_small_tied embedded_en_de mine=runs/mine     names of trained models, NAME=FOLDER
     curl -d '{"inputs": {"sentences": ["it works"]}}' http://localhost:8501/v1/models/ptb_small_tied:predict
 
@@ -8,7 +8,7 @@ On a cluster: `ray start --head` on one machine and `ray start --address=HEAD:63
 with `--address auto` on one of them. Folders of runs must be the same on all machines.
 
 A gate takes the requests of HTTP and asks a replica of the model, which answers several requests at once. A request
-whose replica dies is asked of another one.
+whose replica dies is sent to another replica.
 """
 
 import argparse

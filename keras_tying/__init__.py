@@ -47,9 +47,9 @@ __all__ = [
 
 
 def import_rooms() -> None:
-    """Imports the rooms whose classes Keras must know before it loads a model."""
-    for room in ("layers", "losses", "metrics", "models", "optimizers", "regularizers"):
-        import_module(f"{__name__}.{room}")
+    """Imports the packages whose classes Keras must know before it loads a model."""
+    for package in ("layers", "losses", "metrics", "models", "optimizers", "regularizers"):
+        import_module(f"{__name__}.{package}")
 
 
 def _starts_a_command() -> bool:

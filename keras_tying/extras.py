@@ -19,5 +19,5 @@ def require(module: str, extra: str) -> ModuleType:
     except ModuleNotFoundError:
         package = module.partition(".")[0]
         raise ModuleNotFoundError(
-            f"{package} is not installed. Install it with: pip install keras-tying[{extra}]"
+            f'{package} is not installed. Install it in a clone of keras-tying with: pip install ".[{extra}]"'
         ) from None

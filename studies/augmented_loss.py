@@ -111,7 +111,7 @@ def distances(path: Path) -> list[str]:
             [f"{value:g}", f"{distance:.3f}", str(runs.count(value))]
             for value, distance in zip(means[over], means["distance"], strict=True)
         ]
-        tables.append(table([f"{over}, at {fixed} {means[fixed]:g}", "distance", "runs"], "|--:|--:|--:|", rows))
+        tables.append(table([f"{over}, at {fixed} {means[fixed]:g}", "distance", "seeds"], "|--:|--:|--:|", rows))
     shown = plot(path.with_suffix(".png"), "Subspace distance over beta and tau")
     return [*tables, shown, *provenance(path, results)]
 

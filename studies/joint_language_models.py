@@ -23,12 +23,15 @@ from studies.joint_grid import (
     train_grid,
     word_weights,
 )
-from studies.pages import DASH, NOT_MEASURED, mean_and_range, number, page, plot, provenance, section, table
+from studies.pages import DASH, MISSING, NOT_MEASURED, mean_and_range, number, page, plot, provenance, section, table
 from studies.plots import COLOURS, panel, panels, write_png
 from studies.results import read_results
 
 Results = dict[str, dict[str, Any] | None]
 """Recorded results of each grid."""
+
+WITHOUT_VALUE = {DASH, NOT_MEASURED}
+"""Cells of tables."""
 
 
 def train_and_draw(arguments: argparse.Namespace) -> int:
@@ -68,22 +71,25 @@ def _text_of(grid: Grid, path: Path, results: dict[str, Any] | None) -> list[str
     """Text, schedule and provenance of a grid's results."""
     if results is None:
         return [f"**{grid.title}**: {NOT_MEASURED}."]
-    data, schedule, samples = results["data"], results["optimisation"], results["samples"]
+    data, samples = results["data"], results["samples"]
     pairs = f"the first {data['sentences']:,}" if data["sentences"] else "all"
     return [
         f"**{grid.title}**: {pairs} pairs of the training text, {samples['train']:,} target words "
         f'({samples["valid"]:,} to validate, {samples["test"]:,} to test); tokenization "{data["tokenization"]}", '
         f"{data['source_vocabulary_size']:,} source and {data['target_vocabulary_size']:,} target words at most; "
-        f"at most {schedule['epochs']} epochs of SGD with batches of {schedule['batch_size']}"
-        f"{_rate_of(grid, results)}{_stop_of(schedule)}.",
+        f"{_schedule_of(grid, results)}.",
         *provenance(path, results),
     ]
 
 
-def _stop_of(schedule: dict[str, Any]) -> str:
-    """When training stops before the last epoch."""
+def _schedule_of(grid: Grid, results: dict[str, Any]) -> str:
+    """Epochs, batches and learning rate of a grid's results, and when its trainings stop."""
+    schedule = results["optimisation"]
+    text = f"{schedule['epochs']} epochs of SGD with batches of {schedule['batch_size']}{_rate_of(grid, results)}"
     patience = schedule.get("patience")
-    return f", until {patience} epochs bring no better validation perplexity" if patience else ""
+    if patience is None or patience >= schedule["epochs"]:
+        return text
+    return f"at most {text}, stopped after {patience} epochs without a better validation perplexity"
 
 
 def _rate_of(grid: Grid, results: dict[str, Any]) -> str:
@@ -95,7 +101,10 @@ def _rate_of(grid: Grid, results: dict[str, Any]) -> str:
 
 
 def perplexity_table(content: PerplexityTable, columns: list[str], cells: dict[str, set[str]], results: Results) -> str:
-    """Published and measured perplexities of cells, one column per grid; a dash where the grid has no such cell."""
+    """Published and measured perplexities of cells, one column per grid; a dash where the grid has no such cell.
+
+    A table without published perplexities has only the rows and columns that have a value.
+    """
     rows = []
     for cell in content.rows or content.published:
         shown = []
@@ -103,14 +112,18 @@ def perplexity_table(content: PerplexityTable, columns: list[str], cells: dict[s
             measured = [run[content.split] for run in _runs(results[grid], cell)]
             exists = measured or cell in cells[grid]
             shown.append(mean_and_range(measured, ".2f", count=True) if exists else DASH)
-        rows.append([cell, number(content.published.get(cell), ".2f"), *shown])
+        rows.append([cell, *shown])
+    if not content.published:
+        columns, rows = _with_values(columns, rows, 1)
+        return table(["model", *columns], "| --- |" + " --: |" * len(columns), rows) if rows else MISSING
+    rows = [[cell, number(content.published.get(cell), ".2f"), *shown] for cell, *shown in rows]
     return table(["model", "published", *columns], "| --- | --: |" + " --: |" * len(columns), rows)
 
 
 def ordering_table(ordering: Ordering, columns: list[str], cells: dict[str, set[str]], results: Results) -> str:
     """Whether the first cell of each pair has the lower test perplexity, one column per grid.
 
-    A dash stands where the grid lacks one of them.
+    A dash stands where the grid lacks one of them. Rows and columns without a value are left out.
     """
     rows = []
     for pair in ordering.pairs:
@@ -120,7 +133,16 @@ def ordering_table(ordering: Ordering, columns: list[str], cells: dict[str, set[
             exists = (low and high) or {pair.lower, pair.higher} <= cells[grid]
             shown.append(is_lower(low, high) if exists else DASH)
         rows.append([pair.lower, pair.higher, *shown])
-    return table([ordering.lower, ordering.higher, *columns], "| --- | --- |" + " --- |" * len(columns), rows)
+    columns, rows = _with_values(columns, rows, 2)
+    titles = [ordering.lower, ordering.higher, *columns]
+    return table(titles, "| --- | --- |" + " --- |" * len(columns), rows) if rows else MISSING
+
+
+def _with_values(columns: list[str], rows: list[list[str]], heads: int) -> tuple[list[str], list[list[str]]]:
+    """The columns and rows that have a value; the first `heads` cells of a row are its names."""
+    kept = [i for i in range(len(columns)) if any(row[heads + i] not in WITHOUT_VALUE for row in rows)]
+    rows = [row[:heads] + [row[heads + i] for i in kept] for row in rows]
+    return [columns[i] for i in kept], [row for row in rows if set(row[heads:]) - WITHOUT_VALUE]
 
 
 def _runs(results: dict[str, Any] | None, cell: str) -> list[dict[str, Any]]:

@@ -20,7 +20,7 @@ from studies.results import read_results, write_results
 USE = {
     "language_model": 'kt.load("{name}").generate("the value of", length=20)',
     "translation": 'kt.load("{name}").translate(["{sentence}"])',
-    "joint_language_model": 'kt.load("{name}").next_words(source, alignment, history, k=5)',
+    "joint_language_model": 'kt.load("{name}").next_words("我 也 是 中国 人", "0-0 2-1", "i am", k=3)',
     "skip_gram": 'kt.load("{name}").similar_words("music", k=5)',
 }
 """The second of the two lines that load and use a model."""
@@ -85,7 +85,7 @@ def figures(preset: Preset) -> list[str]:
         for metric, value in preset.measured.items()
         if isinstance(value, float)
     ]
-    return [table(["", "run", "published weights"], "|---|--:|--:|", rows)] if rows else []
+    return [table(["", "run", "trained model (half precision)"], "|---|--:|--:|", rows)] if rows else []
 
 
 def on_backends(name: str, folder: Path) -> list[str]:

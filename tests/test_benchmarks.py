@@ -15,7 +15,9 @@ def made():
     return report.all_pages()
 
 
-@pytest.mark.parametrize("name", ["benchmarks/README.md", "README.md", "docs/distributed.md", "docs/serving.md"])
+@pytest.mark.parametrize(
+    "name", ["benchmarks/README.md", "README.md", "docs/distributed.md", "docs/serving.md", "docs/training.md"]
+)
 def test_every_table_is_made_from_the_measurements(made, name):
     path = report.RESULTS.parents[1] / name
     assert made[path] == path.read_text(encoding="utf-8")

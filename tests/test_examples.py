@@ -5,7 +5,7 @@ from importlib import import_module
 
 import pytest
 
-ROOMS = (
+PACKAGES = (
     "data",
     "export",
     "inference",
@@ -20,9 +20,9 @@ ROOMS = (
 )
 
 
-@pytest.mark.parametrize("room", ROOMS)
-def test_public_functions_and_classes_have_an_example(room):
-    module = import_module(f"keras_tying.{room}")
+@pytest.mark.parametrize("package", PACKAGES)
+def test_public_functions_and_classes_have_an_example(package):
+    module = import_module(f"keras_tying.{package}")
     members = {name: getattr(module, name) for name in module.__all__}
     documented = {name: each for name, each in members.items() if inspect.isclass(each) or inspect.isroutine(each)}
     assert documented

@@ -18,7 +18,7 @@ DESCRIPTION = """Trains NNLM, NNJM and NNJM-Global on aligned text, resumes runs
 
 F and E are source and target text, one sentence per line, gzipped or not. LINKS holds `i-j` pairs of tokens, one line
 per sentence; such text is tokenized already, with spaces between the tokens. Text without LINKS is split into words
-and aligned by eflomal (pip install keras-tying[align]).
+and aligned by eflomal (in a clone: pip install ".[align]").
 """
 
 

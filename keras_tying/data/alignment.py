@@ -30,7 +30,7 @@ def align(texts: Sequence[Bitext], folder: str | Path) -> list[Bitext]:
 
     Example:
 
-    >>> # Needs eflomal: pip install keras-tying[align]
+    >>> # Needs eflomal: pip install ".[align]" in a clone
     >>> text = Bitext(Path("train.en"), Path("train.de"))
     >>> (aligned,) = align([text], "links")  # doctest: +SKIP
     >>> aligned.alignment.name  # doctest: +SKIP
@@ -43,7 +43,7 @@ def align(texts: Sequence[Bitext], folder: str | Path) -> list[Bitext]:
         from eflomal import Aligner
     except ModuleNotFoundError:
         raise ModuleNotFoundError(
-            "Word alignment needs eflomal: pip install keras-tying[align]. Or give files of `i-j` pairs."
+            'Word alignment needs eflomal: pip install ".[align]" in a clone. Or give files of `i-j` pairs.'
         ) from None
     pairs = [pair for text in texts for pair in text.pairs()]
     # eflomal skips empty and very long sentences: their pairs get a placeholder and no links.

@@ -267,7 +267,15 @@ def test_the_rate_of_a_grid_is_the_one_with_the_best_validation_perplexity(folde
         train()
     path.unlink()
     shown = joint_page(folder).split("**Chosen**")[1]
-    assert "and rate 0.25, the best of rates on validation text, until " in shown
+    assert "and rate 0.25, the best of rates on validation text." in shown
+
+
+def test_a_page_says_when_trainings_stop_before_the_last_epoch(folder):
+    study = folder / "studies" / "nnjm.toml"
+    study.write_text(STUDY.replace("epochs = 2,", "epochs = 8, patience = 5,"))
+    results_of(folder, "own-text", {"NNJM": [9.0]})
+    assert "; at most 8 epochs of SGD" in joint_page(folder)
+    assert "and rate 0.3, stopped after 5 epochs without a better validation perplexity." in joint_page(folder)
 
 
 def test_rates_that_were_not_measured_alike_are_not_compared():
@@ -327,18 +335,27 @@ def test_published_figures_stand_beside_measured_ones(folder):
     assert text.startswith("# Page\n\nIntro.\n")
     assert "**Own**: all pairs of the training text, 1,000 target words" in text
     assert "python train/nnjm_grid.py own-text --data-dir DIR" in text
+    assert "words at most; 2 epochs of SGD with batches of 32 and rate 0.3.\n" in text
     assert "**Other**: not measured." in text
     assert "| NNJM | 9.51 | 9.10 (9.00 to 9.20, 2 seeds) | — |" in text
     assert "| NNLM | 95.06 | 99.00 (1 seed) | — |" in text
-    assert "| NNJM | — | 7.00 (7.00 to 7.00, 2 seeds) | — |" in text
-    assert "| NNJM | NNLM | yes, one seed, -90.8% | — |" in text
+    assert "| model | own-text |\n| --- | --: |\n| NNJM | 7.00 (7.00 to 7.00, 2 seeds) |\n" in text
+    assert "| one | other | own-text |\n| --- | --- | --- |\n| NNJM | NNLM | yes, one seed, -90.8% |\n" in text
+
+
+def test_rows_without_a_value_are_left_out_where_nothing_is_published(folder):
+    study = folder / "studies" / "nnjm.toml"
+    more = 'pairs = [{ lower = "NNJM-Global + BS", higher = "NNJM" }, '
+    study.write_text(STUDY.replace('rows = ["NNJM"]', 'rows = ["NNJM-Global + BS", "NNJM"]').replace("pairs = [", more))
+    results_of(folder, "own-text", {"NNJM": [9.0, 9.2], "NNLM": [99.0]})
+    assert "| NNJM-Global + BS |" not in joint_page(folder)
 
 
 def test_a_page_without_results_shows_no_figure_but_the_published(folder):
     text = joint_page(folder)
     assert "| NNJM | 9.51 | not measured | — |" in text
-    assert "| NNJM | NNLM | — | — |" in text
-    assert "Pictures" not in text
+    assert "## Table 2\n\nNot the paper's.\n\nNot measured.\n" in text
+    assert text.endswith("## Ordering\n\nLower?\n\nNot measured.\n")
 
 
 @pytest.mark.parametrize(
