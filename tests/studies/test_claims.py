@@ -11,6 +11,7 @@ import pytest
 from benchmarks.run import RESULTS as BENCHMARKS
 from keras_tying.zoo.recipes import load_recipe, recipe_folder
 from studies.cells import read_cells
+from studies.results import read_seeds
 
 ZOO = recipe_folder()
 TEXT8_WORDS = 17_005_207
@@ -32,28 +33,43 @@ def gain(grid, cell, other, split="test"):
 
 
 def embeddings_claims():
-    found = results("embeddings_word2vec")
-    rho = {
-        name: {role: each["spearman"] for role, each in roles.items()}
-        for name, roles in found["word_similarity"].items()
+    found = read_seeds(ZOO / "results", "embeddings_trained_word2vec")
+    assert len(found) == 3
+    sets = [*found[0]["word_similarity"], "mean"]
+
+    def seeds(name, role):
+        """The correlations of all seeds with a set of word pairs, or their means over the sets."""
+        rho = [[each["word_similarity"][one][role]["spearman"] for one in sets[:-1]] for each in found]
+        return [statistics.mean(each) if name == "mean" else each[sets.index(name)] for each in rho]
+
+    def higher(name, one, other):
+        return min(seeds(name, one)) > max(seeds(name, other))
+
+    def alike(name, one, other):
+        return not higher(name, one, other) and not higher(name, other, one)
+
+    for name in sets:
+        if name != "Rare-Word":
+            assert higher(name, "input", "output")
+            assert higher(name, "input", "tied")
+    assert alike("Rare-Word", "input", "output")
+    assert higher("Rare-Word", "output", "tied")
+    assert higher("Rare-Word", "input", "tied")
+    assert higher("SimLex-999", "output", "tied")
+    assert higher("MEN", "tied", "output")
+    assert all(alike(name, "output", "tied") for name in ("mean", "Verb-143", "MTurk-771"))
+    pairs = {
+        pair: [each["pair_correlation"]["spearman"][pair] for each in found]
+        for pair in ("output, tied", "input, output", "input, tied")
     }
-    rho["mean"] = {role: statistics.mean(each[role] for each in rho.values()) for role in ("input", "output", "tied")}
-    for name in ("mean", "SimLex-999", "Verb-143"):
-        assert rho[name]["input"] > rho[name]["output"] > rho[name]["tied"]
-    assert rho["mean"]["output"] - rho["mean"]["tied"] < 0.01
-    assert all(rho[name]["tied"] > rho[name]["output"] for name in ("MEN", "MTurk-771"))
-    rare, pairs = rho["Rare-Word"], found["pair_correlation"]["spearman"]
-    assert rare["output"] == max(rare.values())
-    assert pairs["output, tied"] > pairs["input, output"] > pairs["input, tied"]
-    again = results("embeddings_trained_word2vec")["word_similarity"]
-    assert all(abs(again[name][role]["spearman"] - rho[name][role]) < 0.04 for name in again for role in again[name])
+    best, second, third = pairs.values()
+    assert min(best) > max(second)
+    assert min(second) > max(third)
     measured = results("word2vec", BENCHMARKS)["results"]
     ours, theirs = measured["mean_spearman"].values()
     return [
         f"here has {measured['words']:,} words: text8 is {TEXT8_WORDS / measured['words']:.1f} times as long.",
-        "They agree with the runs above within 0.04 on every set.",
-        f"on Rare-Word the output embedding is best ({rare['output']:.2f} to {rare['input']:.2f};",
-        f"output and tied ({pairs['output, tied']:.2f}) instead of input and output ({pairs['input, output']:.2f})",
+        f"output and tied ({statistics.mean(best):.2f}) instead of input and output ({statistics.mean(second):.2f})",
         f"is higher ({ours['input']:.2f} to {theirs['input']:.2f}), that of the output embedding is lower "
         f"({ours['output']:.2f} to {theirs['output']:.2f}), and training is slower",
     ]

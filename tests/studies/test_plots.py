@@ -60,7 +60,6 @@ OF_MODELS = {
     "embeddings_ptb_small",
     "embeddings_ptb_small_projection",
     "embeddings_trained_word2vec",
-    "embeddings_word2vec",
     "nnjm_weights",
 }
 """Beginnings of the names of plots that show weights of models, which are not recorded."""
