@@ -1,6 +1,7 @@
 """Cards of the language models' recipes, and the tables of all recipes."""
 
 import statistics
+from collections.abc import Mapping
 from itertools import permutations
 from pathlib import Path
 from typing import Any
@@ -63,7 +64,7 @@ def with_results(readme: str, recipes: dict[str, LanguageModelRecipe], folder: P
         if recipe.published and recipe.measured and recipe.data.corpus == "ptb"
     }
     figures = perplexities_of_seeds(shown, folder)
-    parts = [recipe_table(shown, folder, f"{folder.name}/"), reversals_text(shown, figures)]
+    parts = [recipe_table(shown, folder, f"{folder.name}/", ways={}), reversals_text(shown, figures)]
     return between_marks(readme, "results", "\n\n".join(filter(None, parts)))
 
 
@@ -132,7 +133,9 @@ def metric_table(name: str, recipe: LanguageModelRecipe, cells: list[Cell], fold
     for way, title in EVALUATIONS.items():
         for split in ("validation", "test"):
             if values := values_of(name, f"{split}_perplexity_{way}", folder):
-                rows.append([f"{split} perplexity, {title}", DASH, mean_and_range(values), *[""] * len(names)])
+                rows.append(
+                    [f"{split} perplexity, {title}", DASH, mean_and_range(values, count=True), *[""] * len(names)]
+                )
     size = f"{recipe.measured.parameters:,}" if recipe.measured else NOT_MEASURED
     rows.append(["parameters", (recipe.published and recipe.published.parameters) or DASH, size, *[""] * len(names)])
     return table(["", "published", "measured", *names], "|---|--:|--:|" + "--:|" * len(names), rows)
@@ -227,12 +230,18 @@ def seeds_text(figures: list[list[float]]) -> str:
     return f"Models were trained with {several} seeds; a pair whose ranges overlap shows no order."
 
 
-def recipe_table(recipes: dict[str, LanguageModelRecipe], folder: Path, place: str = "") -> str:
-    """The Markdown table of the recipes of a folder, with links to their cards in a place.
+def recipe_table(
+    recipes: dict[str, LanguageModelRecipe], folder: Path, place: str = "", ways: Mapping[str, str] = EVALUATIONS
+) -> str:
+    """The Markdown table of the recipes of a folder.
 
-    Other ways to measure have a column if a recipe was measured so.
+    Args:
+        recipes: The recipes.
+        folder: Their folder.
+        place: Where their cards are.
+        ways: Titles of other ways to measure. They have a column if a recipe was measured so.
     """
-    metrics = {title: f"test_perplexity_{way}" for way, title in EVALUATIONS.items()}
+    metrics = {title: f"test_perplexity_{way}" for way, title in ways.items()}
     shown = [title for title, metric in metrics.items() if any(values_of(name, metric, folder) for name in recipes)]
     rows = []
     for name, recipe in recipes.items():
@@ -240,7 +249,7 @@ def recipe_table(recipes: dict[str, LanguageModelRecipe], folder: Path, place: s
         size = f"{measured.parameters:,}" if measured else (published and published.parameters) or DASH
         goal = number(getattr(published, "test_perplexity", None))
         link = f"[{name}]({place}{name}.md)"
-        others = [mean_and_range(values_of(name, metrics[title], folder)) for title in shown]
+        others = [mean_and_range(values_of(name, metrics[title], folder), count=True) for title in shown]
         rows.append([link, recipe.title, size, goal, mean_and_range(seeds), *others, str(len(seeds) or "")])
     columns = ["recipe", "model", "parameters", "published", "measured", *shown, "seeds"]
     return table(columns, "|---|---|" + "--:|" * (len(columns) - 2), rows)
