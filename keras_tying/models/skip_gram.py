@@ -6,7 +6,7 @@ import keras
 from keras import ops
 
 from keras_tying.backend import dispatch
-from keras_tying.backend.replicas import sum_over_replicas
+from keras_tying.backend.replicas import replicas_in_step, sum_over_replicas
 from keras_tying.checks import check_integer
 from keras_tying.layers.lookup import embedding_matrix
 from keras_tying.models.changed_copies import ChangedCopies
@@ -209,7 +209,7 @@ class SkipGram(ChangedCopies, ComposedModel):
             raise ValueError(f"Training and evaluation need `negatives` and `pairs`. Received: {sorted(x)}")
         if training:
             self.count_updates(x["centres"], y_pred.words, y_pred.met, y_pred.weights)
-        return y_pred.loss
+        return y_pred.loss + sum(self.losses) / replicas_in_step()
 
     def compute_metrics(self, x, y, y_pred, sample_weight=None):
         self.update_metrics(y_pred.loss, y_pred.met)
