@@ -211,10 +211,10 @@ class LanguageModel(ChangedCopies, NextWordModel):
 
     def _next_window(self, inputs, training):
         """`hidden_states` of the next window, from the carried state, which is updated."""
-        rows, (batch, steps) = self.carried.batch_size, inputs.shape
+        rows, batch = self.carried.batch_size, inputs.shape[0]
         if batch not in (None, rows):
             raise ValueError(f"The carried state needs batches of {rows} rows. Received: a batch of {batch} rows.")
-        inputs = ops.reshape(inputs, (rows, -1 if steps is None else steps))  # makes the batch size static
+        inputs = ops.reshape(inputs, (rows, ops.shape(inputs)[1]))  # makes the batch size static and checks it
         hidden, states = self.hidden_states(inputs, self.carried.start(training), training)
         self.carried.update(states)
         return hidden, states
