@@ -309,6 +309,23 @@ def test_empty_batches_have_empty_results(language_model):
     assert kt.data.pad_sentences([]).shape == (0, 0)
 
 
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda embedding: kt.models.Translator(embedding, units=4),
+        lambda embedding: kt.models.Translator(kt.layers.TiedEmbedding(V, 4), units=4, source_embedding=embedding),
+        lambda embedding: kt.models.JointLanguageModel(embedding, [keras.layers.Dense(4)]),
+        lambda embedding: kt.models.JointLanguageModel(
+            kt.layers.TiedEmbedding(V, 4), [keras.layers.Dense(4)], source_embedding=embedding, window=3
+        ),
+    ],
+)
+def test_models_that_pad_with_minus_one_refuse_another_padding(make):
+    make(kt.layers.TiedEmbedding(V, 4))
+    with raises("mask_zero=True"):
+        make(kt.layers.TiedEmbedding(V, 4, mask_zero=True))
+
+
 def test_bootstrap_refuses_a_quantized_embedding(joint_model):
     model = keras.models.clone_model(joint_model)
     model.quantize("int8")

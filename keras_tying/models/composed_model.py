@@ -70,6 +70,17 @@ class ComposedModel(ReplicatedModel):
         return model
 
 
+def check_unmasked(**layers):
+    """Raises ValueError unless layers embed words and make no masks, for models that pad with -1 and read no mask."""
+    for name, layer in layers.items():
+        mask_zero = getattr(layer, "mask_zero", None)
+        if mask_zero or mask_zero is None:
+            raise ValueError(
+                f"`{name}` must be an embedding layer with mask_zero=False, because the model pads with -1. Received: "
+                f"{type(layer).__name__} with mask_zero={mask_zero}"
+            )
+
+
 def policy_of(layer):
     """The dtype policy of a layer before it was quantized, for a model that contains it."""
     return layer.dtype_policy.get_config().get("source_name", layer.dtype_policy)

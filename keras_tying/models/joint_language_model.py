@@ -11,7 +11,7 @@ from keras_tying.layers import SectionMeans, TiedEmbedding
 from keras_tying.layers.lookup import embedding_matrix
 from keras_tying.losses import SequenceCrossEntropy
 from keras_tying.models.changed_copies import ChangedCopies
-from keras_tying.models.composed_model import policy_of
+from keras_tying.models.composed_model import check_unmasked, policy_of
 from keras_tying.models.next_word_model import Example, NextWordModel, apply_layers
 from keras_tying.models.serialization import layer_configs
 
@@ -53,7 +53,7 @@ class JointLanguageModel(ChangedCopies, NextWordModel):
         Logits `[B, V]`; with targets `Losses`.
 
     Raises:
-        ValueError: If arguments contradict each other.
+        ValueError: If arguments contradict each other, or an embedding has `mask_zero=True`.
 
     Example:
 
@@ -100,6 +100,7 @@ class JointLanguageModel(ChangedCopies, NextWordModel):
                 "A model has a source embedding if and only if it has a window or a global context. Received: "
                 f"source_embedding={source_embedding!r}, window={window}, global_context={global_context!r}"
             )
+        check_unmasked(embedding=embedding, source_embedding=source_embedding or embedding)
         if global_context and not isinstance(global_context[0], SectionMeans):
             raise ValueError(
                 "`global_context` must be a list of layers that begins with a SectionMeans. "
