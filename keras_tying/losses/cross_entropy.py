@@ -55,7 +55,7 @@ class SequenceCrossEntropy(keras.losses.Loss):
 
     Raises:
         ValueError: If an argument is outside its range; when called, if the shapes do not fit, or if a NumPy array of
-            targets has an id outside `[0, V)`.
+            targets without a mask has an id outside `[0, V)`.
 
     Example:
 
@@ -99,9 +99,11 @@ class SequenceCrossEntropy(keras.losses.Loss):
         """The loss of each token `[...]`, 0 for those that do not count, and its weight in the scalar loss `[...]`."""
         mask = mask_of(y_pred)
         y_pred = ops.convert_to_tensor(y_pred, self.dtype)
-        if isinstance(y_true, np.ndarray):
+        if isinstance(y_true, np.ndarray) and mask is None:
             check_ids(y_true if self.ignore_id is None else y_true[y_true != self.ignore_id], y_pred.shape[-1])
         y_true = _without_last_axis(ops.convert_to_tensor(y_true), y_pred)
+        if mask is not None:
+            y_true = ops.where(mask, y_true, 0)
         losses = self.call(y_true, y_pred)
         if mask is not None:
             losses = ops.where(mask, losses, 0)

@@ -135,6 +135,7 @@ class NextWordModel(ComposedModel):
         if isinstance(loss, SequenceCrossEntropy) and isinstance(self.output_embedding, AdaptiveEmbedding):
             loss.check_adaptive()
         super().compile(optimizer, loss, *args, **kwargs)
+        self.perplexity.ignore_id = getattr(loss, "ignore_class", None)
         if self._loss_takes_hidden:
             take_loss_as_built(self)
 

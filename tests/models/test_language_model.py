@@ -102,6 +102,22 @@ def test_any_keras_loss_and_metric_trains_on_logits(rng):
     assert 0 <= results["sparse_categorical_accuracy"] <= 1
 
 
+def test_perplexity_leaves_out_targets_that_the_loss_ignores(rng):
+    tokens, targets = rng.integers(0, V, (2, 4, 5))
+    targets[:, 2] = -1
+    model, logs = small(), []
+    for loss in (
+        losses.SequenceCrossEntropy(reduction="mean", ignore_id=-1),
+        keras.losses.SparseCategoricalCrossentropy(from_logits=True, ignore_class=-1),
+    ):
+        model.compile("sgd", loss, metrics=[metrics.Perplexity(ignore_id=-1, name="given")])
+        logs.append(model.evaluate(tokens, targets, verbose=0, return_dict=True))
+    expected = -model.score(tokens, np.maximum(targets, 0))[targets >= 0].mean()
+    for result in logs:
+        np.testing.assert_allclose([result["perplexity"], result["given"]], np.exp(expected), rtol=1e-5)
+        assert np.isfinite(result["loss"])
+
+
 def test_metrics_receive_logits_with_the_default_loss(rng):
     tokens, targets = rng.integers(0, V, (2, 4, 5))
     model = small()
