@@ -94,6 +94,12 @@ def test_generate_names_the_argument_out_of_range(language_model, arguments):
         language_model.generate(ONE, **{"length": 2, **arguments})
 
 
+@pytest.mark.parametrize("number", [0, 3, 9])
+def test_states_are_counted(language_model, number):
+    with raises(f"{number} states"):
+        language_model.score(ONE, ONE, states=[np.zeros((2, 4), "float32")] * number)
+
+
 @pytest.mark.parametrize("ids", [WRAPS, -1, V, 0.5])
 def test_ids_are_checked_before_they_are_converted(language_model, translator, joint_model, ids):
     wrong = np.array([[ids]])

@@ -168,6 +168,11 @@ class LanguageModel(ChangedCopies, NextWordModel):
 
     def hidden_states(self, inputs, states=None, training=None):
         """Hidden states `[B, T, H]` before the output embedding, and recurrent states, from word ids `[B, T]`."""
+        if states is not None and len(states) != len(self.carried.widths):
+            raise ValueError(
+                f"`states` must be {len(self.carried.widths)} tensors [B, H]: those of `zero_states` or of a call "
+                f"before. Received: {len(states)} states"
+            )
         hidden, new_states = self.embedding(inputs), []
         remaining = None if states is None else iter(states)
         for layer in self.hidden_layers:
