@@ -154,6 +154,9 @@ dynamic = DynamicEvaluation(model, ids % 10, segment=10)
 dynamic.learning_rate = 1e-3
 numbers.append(dynamic.perplexity(ids[:50] % 10))
 
+assert model.generate([[1]], 3, seed=2**32 + 5).shape == (1, 3)
+assert model.generate(np.zeros((0, 3), int), 2).shape == (0, 2)
+
 dropout = kt.zoo.VariationalDropout(0.2, 0.3, 0.3, 0.3)
 model = kt.zoo.recurrent_language_model(11, 8, dropout=dropout, initializer_range=0.5)
 passes = [mc_perplexity(model, ids[:60] % 11, passes=1) for _ in range(2)]

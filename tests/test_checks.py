@@ -145,6 +145,13 @@ def test_texts_without_words_raise(language_model, translator):
             ask()
 
 
+def test_sources_and_targets_are_pairs(translator):
+    with raises("{'source': 1, 'target': 2}"):
+        translator.score({"source": ONE[:1], "target": ONE}, ONE)
+    with raises(r"\['source'\]"):
+        translator.attend({"source": ONE})
+
+
 @pytest.mark.parametrize("layer", [kt.layers.LSTM(4), kt.layers.RecurrentHighway(4, depth=2), kt.layers.OneBiasGRU(4)])
 def test_recurrent_layers_need_a_step(layer):
     with pytest.raises(ValueError, match=r"at least one step. Received: shape=\(2, 0, 4\)"):

@@ -342,10 +342,15 @@ class Translator(ChangedCopies, NextWordModel):
     def _checked_inputs(self, inputs):
         """Inputs of `call` as tensors, or ValueError for other inputs."""
         sizes = {"source": self.source_vocabulary_size, "target": self.target_vocabulary_size}
+        if not sizes.keys() <= inputs.keys():
+            raise ValueError(f"`inputs` must have the word ids 'source' and 'target'. Received: {sorted(inputs)}")
         checked = {name: check_ids(inputs[name], size, padded=True) for name, size in sizes.items()}
         for name, ids in checked.items():
             if ids.ndim != 2 or ids.shape[1] == 0:
                 raise ValueError(f"`{name}` must be word ids, at least one per row. Received: shape={ids.shape}")
+        rows = {name: len(ids) for name, ids in checked.items()}
+        if len(set(rows.values())) > 1:
+            raise ValueError(f"`inputs` must have as many sources as targets. Received: numbers of rows {rows}")
         return {name: ops.convert_to_tensor(ids) for name, ids in checked.items()}
 
     def attend(self, inputs):
