@@ -7,6 +7,7 @@ import pytest
 import keras_tying as kt
 from keras_tying.checks import check_integer, check_number, check_rate
 from keras_tying.data.skip_gram import keep_probabilities
+from keras_tying.inference.language_model import mc_perplexity, stream_perplexity
 
 NAN, INF = float("nan"), float("inf")
 WRAPS = 2**32 + 5
@@ -278,8 +279,29 @@ def test_builders_name_the_argument_out_of_range(builder, name, value):
 
 
 @pytest.mark.parametrize(
+    ("builder", "arguments"),
+    [
+        ("ptb_small", {"projection_bias": True}),
+        ("ptb_small", {"adaptive_factor": -3}),
+        ("ptb_large", {"dropout": 0.2, "bayesian": True}),
+        ("nnjm", {"global_units": 3}),
+        ("nnlm", {"sentence_length": 7}),
+    ],
+    ids=str,
+)
+def test_builders_refuse_arguments_without_effect(builder, arguments):
+    name, value = next(iter(arguments.items()))
+    with raises(f"{name}={value}"):
+        kt.zoo.create_model(builder, **arguments)
+
+
+@pytest.mark.parametrize(
     "make",
     [
+        lambda size: kt.layers.CarriedState([4, size]),
+        lambda size: kt.losses.SampledCrossEntropy(samples=size),
+        lambda size: kt.losses.SequenceCrossEntropy(ignore_id=str(size)),
+        lambda size: kt.regularizers.ProjectionRegularizer(batch_size=size),
         lambda size: kt.layers.OneBiasGRU(size),
         lambda size: kt.layers.ConditionalGRU(size),
         lambda size: kt.layers.ConditionalGRU(4, attention_units=size or 0),
@@ -299,6 +321,19 @@ def test_builders_name_the_argument_out_of_range(builder, name, value):
 def test_sizes_are_whole_and_positive(make, size):
     with raises(""):
         make(size)
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_texts_are_measured_with_whole_sizes(language_model, size):
+    with raises("passes="):
+        mc_perplexity(language_model, np.arange(V), size)
+    for name in ("batch_size", "sequence_length"):
+        with raises(f"{name}="):
+            stream_perplexity(language_model, np.arange(V), **{name: size})
+
+
+def test_integers_of_numpy_are_integers():
+    assert kt.regularizers.ProjectionRegularizer(batch_size=np.int64(5)).batch_size == 5
 
 
 def test_metrics_of_nothing():
@@ -337,6 +372,8 @@ def test_models_that_pad_with_minus_one_refuse_another_padding(make):
     make(kt.layers.TiedEmbedding(V, 4))
     with raises("mask_zero=True"):
         make(kt.layers.TiedEmbedding(V, 4, mask_zero=True))
+    with raises("Dense"):
+        make(keras.layers.Dense(4))
 
 
 def test_bootstrap_refuses_a_quantized_embedding(joint_model):

@@ -8,7 +8,7 @@ from keras import ops
 
 from keras_tying.backend.keras_internals import mask_of
 from keras_tying.backend.replicas import rows_of_batch, sum_over_replicas
-from keras_tying.checks import check_number, check_rate
+from keras_tying.checks import check_integer, check_number, check_rate
 from keras_tying.ids import check_ids
 from keras_tying.losses.adaptive_cross_entropy import AdaptiveProjection
 from keras_tying.losses.fused_cross_entropy import losses_from_logits
@@ -84,6 +84,8 @@ class SequenceCrossEntropy(keras.losses.Loss):
             raise ValueError(f"`reduction` must be one of {REDUCTIONS}. Received: reduction={reduction!r}")
         check_rate("label_smoothing", label_smoothing)
         check_number("temperature", temperature, above=0)
+        if ignore_id is not None:
+            check_integer("ignore_id", ignore_id, least=-(2**31))
         self.reduction = reduction
         self.label_smoothing = label_smoothing
         self.temperature = temperature

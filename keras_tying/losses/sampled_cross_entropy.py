@@ -5,6 +5,7 @@ import math
 import keras
 from keras import ops
 
+from keras_tying.checks import check_integer
 from keras_tying.losses.cross_entropy import SequenceCrossEntropy
 from keras_tying.losses.fused_cross_entropy import scaled_logits, words_of
 
@@ -49,8 +50,7 @@ class SampledCrossEntropy(SequenceCrossEntropy):
     """
 
     def __init__(self, *, samples=8192, name="sampled_cross_entropy", **kwargs):
-        if samples < 1:
-            raise ValueError(f"`samples` must be at least 1. Received: samples={samples}")
+        check_integer("samples", samples)
         if kwargs.get("label_smoothing"):
             raise ValueError(
                 "Label smoothing needs the scores of all words: use `SequenceCrossEntropy`. Received: "

@@ -106,8 +106,9 @@ class SkipGram(ChangedCopies, ComposedModel):
     """
 
     def __init__(self, embedding, *, context_embedding=None, negatives=5, **kwargs):
-        if not isinstance(embedding, keras.layers.Embedding):
-            raise ValueError(f"`embedding` must be an Embedding layer. Received: embedding={embedding!r}")
+        for name, layer in {"embedding": embedding, "context_embedding": context_embedding or embedding}.items():
+            if not isinstance(layer, keras.layers.Embedding):
+                raise ValueError(f"`{name}` must be an Embedding layer. Received: {name}={layer!r}")
         super().__init__(**{"dtype": policy_of(embedding), **kwargs})
         check_integer("negatives", negatives)
         self.embedding = embedding

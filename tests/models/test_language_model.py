@@ -356,7 +356,7 @@ def test_perplexity_is_exact_over_uneven_batches(rng):
     ("arguments", "message"),
     [
         ({"dropout": 1.0}, "Received: dropout=1.0"),
-        ({"projection_regularizer": "l2"}, "needs `projection=True`"),
+        ({"projection_regularizer": "l2"}, "no effect without projection=True"),
     ],
 )
 def test_invalid_arguments_raise(arguments, message):
@@ -488,6 +488,16 @@ def test_sample_weights_apply_to_loss_and_perplexity(rng):
     results = model.evaluate(tokens, targets, sample_weight=weights, verbose=0, return_dict=True)
     np.testing.assert_allclose(results["loss"], np.sum(weights * nll) / 3, rtol=1e-5)
     np.testing.assert_allclose(results["perplexity"], np.exp(np.sum(weights * nll) / weights.sum()), rtol=1e-5)
+
+
+def test_training_needs_one_loss_and_targets():
+    model = small()
+    with pytest.raises(ValueError, match=r"must be one loss, .* Received: loss=\[<"):
+        model.compile("sgd", [losses.AugmentedLoss()])
+    model.compile("sgd")
+    for ask in (model.fit, model.evaluate):
+        with pytest.raises(ValueError, match=r"need `y`, the word ids to predict. Received: y=None\Z"):
+            ask(np.ones((2, 3), int), verbose=0)
 
 
 def test_loss_is_the_one_given_to_compile(rng):

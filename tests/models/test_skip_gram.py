@@ -186,6 +186,11 @@ def test_call_with_negatives_and_pairs_returns_losses(model, batch):
     np.testing.assert_allclose(model.predict(batch, verbose=0), scores, atol=1e-5)
 
 
+def test_both_embeddings_are_embeddings():
+    with pytest.raises(ValueError, match=r"`context_embedding` must be an Embedding layer. Received: .*=<Dense"):
+        SkipGram(TiedEmbedding(V, H, use_bias=False), context_embedding=keras.layers.Dense(H))
+
+
 def test_other_losses_and_batches_without_pairs_raise(model, batch):
     with pytest.raises(ValueError, match="Received: loss='mse'"):
         model.compile("sgd", "mse")
