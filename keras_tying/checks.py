@@ -33,6 +33,13 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, Real) and not isinstance(value, bool)
 
 
+def check_needed(needed: str, **arguments: Any) -> None:
+    """Raises ValueError if one of `arguments`, which have no effect without `needed`, is not `None` or `False`."""
+    for name, value in arguments.items():
+        if value is not None and value is not False:
+            raise ValueError(f"`{name}` has no effect without {needed}. Received: {name}={value!r}")
+
+
 def check_steps(name: str, sequences: Any) -> None:
     """Raises ValueError if `sequences` `[B, T, ...]` have no steps."""
     if sequences.shape[1] == 0:

@@ -3,7 +3,7 @@
 import keras
 from keras import ops
 
-from keras_tying.checks import check_number
+from keras_tying.checks import check_integer, check_number
 
 __all__ = ["ActivationRegularizer", "ProjectionRegularizer", "TemporalActivationRegularizer"]
 
@@ -40,12 +40,10 @@ class ProjectionRegularizer(keras.regularizers.Regularizer):
     """
 
     def __init__(self, *, scale=0.15, norm="half_squared", batch_size=20):
-        if scale < 0:
-            raise ValueError(f"`scale` must be at least 0. Received: scale={scale}")
+        check_number("scale", scale, least=0)
         if norm not in ("half_squared", "frobenius"):
             raise ValueError(f"`norm` must be 'half_squared' or 'frobenius'. Received: norm={norm!r}")
-        if not isinstance(batch_size, int) or batch_size < 1:
-            raise ValueError(f"`batch_size` must be a positive integer. Received: batch_size={batch_size!r}")
+        check_integer("batch_size", batch_size)
         self.scale = scale
         self.norm = norm
         self.batch_size = batch_size

@@ -14,6 +14,7 @@ sys.modules["tensorflow"] = None  # importing it fails
 import keras, numpy as np
 import keras_tying as kt
 from keras_tying import tasks, training
+from keras_tying.inference.dynamic_evaluation import DynamicEvaluation
 from keras_tying.inference.language_model import mc_perplexity
 from keras_tying.zoo import recipes
 
@@ -146,6 +147,15 @@ model.embedding.enable_lora(2)
 model.embedding.lora_embeddings_a.assign(rng.normal(size=(12, 2)))
 model.embedding.lora_embeddings_b.assign(rng.normal(size=(2, 6)))
 numbers.append(model.without_lora().train_on_batch(batch, None, return_dict=True)["loss"])
+
+model = kt.zoo.recurrent_language_model(10, 4, num_layers=1)
+model.set_weights([rng.uniform(-0.5, 0.5, w.shape) for w in model.get_weights()])
+dynamic = DynamicEvaluation(model, ids % 10, segment=10)
+dynamic.learning_rate = 1e-3
+numbers.append(dynamic.perplexity(ids[:50] % 10))
+
+assert model.generate([[1]], 3, seed=2**32 + 5).shape == (1, 3)
+assert model.generate(np.zeros((0, 3), int), 2).shape == (0, 2)
 
 dropout = kt.zoo.VariationalDropout(0.2, 0.3, 0.3, 0.3)
 model = kt.zoo.recurrent_language_model(11, 8, dropout=dropout, initializer_range=0.5)

@@ -7,6 +7,7 @@ import pytest
 import keras_tying as kt
 from keras_tying.checks import check_integer, check_number, check_rate
 from keras_tying.data.skip_gram import keep_probabilities
+from keras_tying.inference.language_model import mc_perplexity, stream_perplexity
 
 NAN, INF = float("nan"), float("inf")
 WRAPS = 2**32 + 5
@@ -94,6 +95,12 @@ def test_generate_names_the_argument_out_of_range(language_model, arguments):
         language_model.generate(ONE, **{"length": 2, **arguments})
 
 
+@pytest.mark.parametrize("number", [0, 3, 9])
+def test_states_are_counted(language_model, number):
+    with raises(f"{number} states"):
+        language_model.score(ONE, ONE, states=[np.zeros((2, 4), "float32")] * number)
+
+
 @pytest.mark.parametrize("ids", [WRAPS, -1, V, 0.5])
 def test_ids_are_checked_before_they_are_converted(language_model, translator, joint_model, ids):
     wrong = np.array([[ids]])
@@ -137,6 +144,13 @@ def test_texts_without_words_raise(language_model, translator):
     ):
         with raises(r"\(2, 0\)"):
             ask()
+
+
+def test_sources_and_targets_are_pairs(translator):
+    with raises("{'source': 1, 'target': 2}"):
+        translator.score({"source": ONE[:1], "target": ONE}, ONE)
+    with raises(r"\['source'\]"):
+        translator.attend({"source": ONE})
 
 
 @pytest.mark.parametrize("layer", [kt.layers.LSTM(4), kt.layers.RecurrentHighway(4, depth=2), kt.layers.OneBiasGRU(4)])
@@ -265,8 +279,29 @@ def test_builders_name_the_argument_out_of_range(builder, name, value):
 
 
 @pytest.mark.parametrize(
+    ("builder", "arguments"),
+    [
+        ("ptb_small", {"projection_bias": True}),
+        ("ptb_small", {"adaptive_factor": -3}),
+        ("ptb_large", {"dropout": 0.2, "bayesian": True}),
+        ("nnjm", {"global_units": 3}),
+        ("nnlm", {"sentence_length": 7}),
+    ],
+    ids=str,
+)
+def test_builders_refuse_arguments_without_effect(builder, arguments):
+    name, value = next(iter(arguments.items()))
+    with raises(f"{name}={value}"):
+        kt.zoo.create_model(builder, **arguments)
+
+
+@pytest.mark.parametrize(
     "make",
     [
+        lambda size: kt.layers.CarriedState([4, size]),
+        lambda size: kt.losses.SampledCrossEntropy(samples=size),
+        lambda size: kt.losses.SequenceCrossEntropy(ignore_id=str(size)),
+        lambda size: kt.regularizers.ProjectionRegularizer(batch_size=size),
         lambda size: kt.layers.OneBiasGRU(size),
         lambda size: kt.layers.ConditionalGRU(size),
         lambda size: kt.layers.ConditionalGRU(4, attention_units=size or 0),
@@ -288,6 +323,19 @@ def test_sizes_are_whole_and_positive(make, size):
         make(size)
 
 
+@pytest.mark.parametrize("size", SIZES)
+def test_texts_are_measured_with_whole_sizes(language_model, size):
+    with raises("passes="):
+        mc_perplexity(language_model, np.arange(V), size)
+    for name in ("batch_size", "sequence_length"):
+        with raises(f"{name}="):
+            stream_perplexity(language_model, np.arange(V), **{name: size})
+
+
+def test_integers_of_numpy_are_integers():
+    assert kt.regularizers.ProjectionRegularizer(batch_size=np.int64(5)).batch_size == 5
+
+
 def test_metrics_of_nothing():
     assert float(kt.metrics.Perplexity().result()) == 1.0
     for ask in (
@@ -307,6 +355,25 @@ def test_empty_batches_have_empty_results(language_model):
     assert language_model.score(empty, empty).shape == (0, 2)
     assert language_model.generate(empty, 3).shape == (0, 3)
     assert kt.data.pad_sentences([]).shape == (0, 0)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda embedding: kt.models.Translator(embedding, units=4),
+        lambda embedding: kt.models.Translator(kt.layers.TiedEmbedding(V, 4), units=4, source_embedding=embedding),
+        lambda embedding: kt.models.JointLanguageModel(embedding, [keras.layers.Dense(4)]),
+        lambda embedding: kt.models.JointLanguageModel(
+            kt.layers.TiedEmbedding(V, 4), [keras.layers.Dense(4)], source_embedding=embedding, window=3
+        ),
+    ],
+)
+def test_models_that_pad_with_minus_one_refuse_another_padding(make):
+    make(kt.layers.TiedEmbedding(V, 4))
+    with raises("mask_zero=True"):
+        make(kt.layers.TiedEmbedding(V, 4, mask_zero=True))
+    with raises("Dense"):
+        make(keras.layers.Dense(4))
 
 
 def test_bootstrap_refuses_a_quantized_embedding(joint_model):

@@ -10,6 +10,7 @@ import keras
 from keras import ops
 from keras.src import backend
 from keras.src.backend.common import global_state
+from keras.src.quantizers.utils import should_quantize_layer
 from keras.src.saving import serialization_lib
 
 
@@ -179,6 +180,14 @@ def leaf_layers(model):
     `Layer._flatten_layers`: the public `Model.layers` are the outermost layers, without layers in lists.
     """
     return [layer for layer in model._flatten_layers() if len(list(layer._flatten_layers())) == 1]
+
+
+def layers_to_quantize(model, filters):
+    """The layers that `Model.quantize` quantizes with `filters`.
+
+    `should_quantize_layer`: the public `Model.quantize` changes layers before it reaches one that cannot be quantized.
+    """
+    return [layer for layer in leaf_layers(model) if should_quantize_layer(layer, filters)]
 
 
 class LSTMLoop(keras.layers.LSTM):

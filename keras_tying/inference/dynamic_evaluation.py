@@ -6,6 +6,7 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_tying import backend
 from keras_tying.backend.keras_internals import variables_of
 from keras_tying.checks import check_integer
 from keras_tying.data import PreparedText
@@ -80,7 +81,8 @@ class DynamicEvaluation:
         self._roots = self._root_mean_squares(train_ids)
         self._step = _DynamicStep(self._roots, [ops.convert_to_numpy(each) for each in model.trainable_variables])
         self._learner = _Learner(model, 1)
-        self._learner.compile(self._step, steps_per_execution=20, auto_scale_loss=False)
+        steps = 20 if backend.COMPILES_STEPS else 1
+        self._learner.compile(self._step, steps_per_execution=steps, auto_scale_loss=False)
         self._step.build(model.trainable_variables)
 
     @property

@@ -218,8 +218,7 @@ def mc_perplexity(
     Reference:
         Gal and Ghahramani, A Theoretically Grounded Application of Dropout in Recurrent Neural Networks, section 5.1.
     """
-    if passes < 1:
-        raise ValueError(f"`passes` must be at least 1. Received: passes={passes}")
+    check_integer("passes", passes)
     summed = np.array(-np.inf)  # log of the sum of the probabilities of each token
     for _ in range(passes):
         parts = _stream(model, ids, batch_size, sequence_length, stochastic=True)
@@ -244,6 +243,8 @@ def read_windows(
     Raises:
         ValueError: If the text is too short to predict anything.
     """
+    check_integer("batch_size", batch_size)
+    check_integer("sequence_length", sequence_length)
     check_length(ids, batch_size)
     length = len(ids) // batch_size
     for start in range(0, length - 1, sequence_length):

@@ -9,6 +9,7 @@ from keras import initializers, ops
 from keras_tying.backend import ANY_SHAPE
 from keras_tying.backend.keras_internals import keep_shared, set_mask
 from keras_tying.checks import check_integer
+from keras_tying.layers.initial_weights import another
 from keras_tying.layers.lookup import lookup
 
 
@@ -181,9 +182,7 @@ class AdaptiveEmbedding(keras.layers.Layer):
         ]
 
     def _weight(self, name, shape, initializer):
-        if isinstance(initializer, initializers.Initializer):
-            initializer = initializer.clone()  # one initializer draws the same numbers each time
-        return self.add_weight(shape=shape, initializer=initializer, name=name)
+        return self.add_weight(shape=shape, initializer=another(initializer), name=name)
 
     def call(self, inputs, reverse=False):
         return self._log_probabilities(inputs) if reverse else self._embed(inputs)

@@ -5,8 +5,8 @@ from keras import ops
 
 from keras_tying.checks import check_integer
 
-EXCLUDED = -1e4
-"""Score of masked annotations: lower than any other score, and finite in float16."""
+EXCLUDED = {"float16": -6e4}
+"""Score of masked annotations in each dtype, near its lowest number; -1e38 in others than these."""
 
 
 @keras.saving.register_keras_serializable("keras_tying")
@@ -28,7 +28,8 @@ class AnnotationAttention(keras.layers.Layer):
     Call arguments:
         query: Floats `[B, Q]`, or `[B, N, Q]` for `N` queries of each sentence.
         annotations: Floats `[B, S, C]`.
-        mask: Optional booleans `[B, S]`: annotations that are `False` get no weight.
+        mask: Optional booleans `[B, S]`: annotations that are `False` get no weight. Default: the mask that Keras gives
+            the annotations, for example after an embedding with `mask_zero=True`.
         keys: Optional output of `keys(annotations)`.
 
     Output shape:
@@ -65,7 +66,8 @@ class AnnotationAttention(keras.layers.Layer):
         kernel, bias = (ops.cast(weight, annotations.dtype) for weight in (self.key_kernel, self.bias))
         return ops.matmul(annotations, kernel) + bias
 
-    def call(self, query, annotations, mask=None, keys=None):
+    def call(self, query, annotations, mask=None, keys=None, annotations_mask=None):
+        mask = annotations_mask if mask is None else mask
         keys = self.keys(annotations) if keys is None else keys
         weights = attention_weights(query, keys, mask, self.query_kernel, self.score_vector)
         if len(query.shape) == 3:
@@ -104,6 +106,6 @@ def masked_softmax(scores, mask=None):
     if mask is None:
         return ops.softmax(scores, axis=-1)
     live = ops.cast(mask, scores.dtype)
-    scores = ops.where(mask, scores, EXCLUDED)
+    scores = ops.where(mask, scores, EXCLUDED.get(keras.backend.standardize_dtype(scores.dtype), -1e38))
     weights = ops.exp(scores - ops.max(scores, axis=-1, keepdims=True)) * live
     return weights / ops.maximum(ops.sum(weights, axis=-1, keepdims=True), keras.config.epsilon())

@@ -35,6 +35,8 @@ class CarriedState(keras.layers.Layer):
     def __init__(self, widths, *, reset_rate=0.0, seed=None, **kwargs):
         super().__init__(**kwargs)
         check_rate("reset_rate", reset_rate)
+        for width in widths:
+            check_integer("widths", width)
         self.widths = list(widths)
         self.reset_rate = reset_rate
         self.seed = seed

@@ -4,6 +4,7 @@ import keras
 from keras import ops
 
 from keras_tying.checks import check_integer
+from keras_tying.layers.initial_weights import another
 from keras_tying.layers.lstm import LSTM, product, scan_loop
 
 
@@ -66,7 +67,7 @@ class MogrifierLSTM(LSTM):
         matrices = [
             self.add_weight(
                 shape=shape,
-                initializer=self.kernel_initializer.clone(),
+                initializer=another(self.kernel_initializer),
                 name=f"round_{number}_matrix_{i}",
             )
             for i, shape in enumerate(shapes)

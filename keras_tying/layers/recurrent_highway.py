@@ -6,6 +6,7 @@ from keras import initializers, ops
 from keras_tying.backend import dispatch
 from keras_tying.backend.replicas import ReplicaSeedGenerator
 from keras_tying.checks import check_integer, check_number, check_rate, check_steps
+from keras_tying.layers.initial_weights import another
 
 
 @keras.saving.register_keras_serializable("keras_tying")
@@ -110,8 +111,7 @@ class RecurrentHighway(keras.layers.Layer):
 
     def _initial_recurrent_kernel(self, shape, dtype=None):
         """One matrix per micro-step, each initialized for its own shape `[H, 2H]`."""
-        initializer = self.recurrent_initializer
-        return ops.stack([initializer.clone()(shape[1:], dtype=dtype) for _ in range(shape[0])])
+        return ops.stack([another(self.recurrent_initializer)(shape[1:], dtype=dtype) for _ in range(shape[0])])
 
     def _initial_bias(self, shape, dtype=None):
         plain = self.bias_initializer((self.depth, self.units), dtype=dtype)

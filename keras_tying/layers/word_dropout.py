@@ -17,7 +17,7 @@ class WordDropout(keras.layers.Layer):
     Args:
         vocabulary_size: Integer `V`.
         rate: Float in [0, 1), the probability that a word is dropped.
-        seed: Optional integer or `keras.random.SeedGenerator`.
+        seed: Optional integer.
         **kwargs: Base layer arguments, such as `name`.
 
     Call arguments:

@@ -8,7 +8,7 @@ from keras import ops
 
 from keras_tying.backend.keras_internals import mask_of
 from keras_tying.backend.replicas import rows_of_batch, sum_over_replicas
-from keras_tying.checks import check_number, check_rate
+from keras_tying.checks import check_integer, check_number, check_rate
 from keras_tying.ids import check_ids
 from keras_tying.losses.adaptive_cross_entropy import AdaptiveProjection
 from keras_tying.losses.fused_cross_entropy import losses_from_logits
@@ -55,7 +55,7 @@ class SequenceCrossEntropy(keras.losses.Loss):
 
     Raises:
         ValueError: If an argument is outside its range; when called, if the shapes do not fit, or if a NumPy array of
-            targets has an id outside `[0, V)`.
+            targets without a mask has an id outside `[0, V)`.
 
     Example:
 
@@ -84,6 +84,8 @@ class SequenceCrossEntropy(keras.losses.Loss):
             raise ValueError(f"`reduction` must be one of {REDUCTIONS}. Received: reduction={reduction!r}")
         check_rate("label_smoothing", label_smoothing)
         check_number("temperature", temperature, above=0)
+        if ignore_id is not None:
+            check_integer("ignore_id", ignore_id, least=-(2**31))
         self.reduction = reduction
         self.label_smoothing = label_smoothing
         self.temperature = temperature
@@ -99,9 +101,11 @@ class SequenceCrossEntropy(keras.losses.Loss):
         """The loss of each token `[...]`, 0 for those that do not count, and its weight in the scalar loss `[...]`."""
         mask = mask_of(y_pred)
         y_pred = ops.convert_to_tensor(y_pred, self.dtype)
-        if isinstance(y_true, np.ndarray):
+        if isinstance(y_true, np.ndarray) and mask is None:
             check_ids(y_true if self.ignore_id is None else y_true[y_true != self.ignore_id], y_pred.shape[-1])
         y_true = _without_last_axis(ops.convert_to_tensor(y_true), y_pred)
+        if mask is not None:
+            y_true = ops.where(mask, y_true, 0)
         losses = self.call(y_true, y_pred)
         if mask is not None:
             losses = ops.where(mask, losses, 0)

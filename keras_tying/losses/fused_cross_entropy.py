@@ -279,7 +279,7 @@ def losses_from_logits(logits, targets, label_smoothing=0.0):
 
 def normalized_losses(logits, normaliser, targets, label_smoothing):
     """`losses_from_logits` with the log-sum-exp of the logits, which is 0 for log-probabilities."""
-    words, valid = words_of(targets, logits)
+    words, valid = words_of(targets, logits.shape[-1])
     nll = normaliser - ops.take_along_axis(logits, ops.expand_dims(words, -1), axis=-1)[..., 0]
     nll = ops.where(valid, nll, float("nan"))
     if not label_smoothing:
@@ -288,9 +288,9 @@ def normalized_losses(logits, normaliser, targets, label_smoothing):
     return (1 - label_smoothing) * nll + label_smoothing * uniform, nll
 
 
-def words_of(targets, logits):
+def words_of(targets, vocabulary_size):
     """Targets with word 0 in place of ids outside `[0, V)`, and whether each was inside."""
-    valid = ops.logical_and(targets >= 0, targets < logits.shape[-1])
+    valid = ops.logical_and(targets >= 0, targets < vocabulary_size)
     return ops.where(valid, targets, 0), valid
 
 
@@ -328,7 +328,7 @@ def divergence_of(logits, targets, output):
     soft = output.soft_target
     if soft is None:
         return None
-    embeddings, (words, _) = ops.cast(output.input_embeddings, logits.dtype), words_of(targets, logits)
+    embeddings, (words, _) = ops.cast(output.input_embeddings, logits.dtype), words_of(targets, logits.shape[-1])
     similarity = ops.matmul(ops.take(embeddings, words, axis=0), ops.transpose(embeddings)) / soft.temperature
     if not soft.target_gradient:
         similarity = ops.stop_gradient(similarity)
@@ -391,7 +391,7 @@ def _logit_gradient(logits, normaliser, nll, targets, divergence, output):
     if output.label_smoothing:
         gradient = gradient - output.label_smoothing / logits.shape[-1]
         at_target = at_target - output.label_smoothing / logits.shape[-1]
-    words, _ = words_of(targets, logits)
+    words, _ = words_of(targets, logits.shape[-1])
     places = ops.stack([ops.arange(ops.shape(words)[0], dtype=words.dtype), words], axis=-1)
     gradient = ops.scatter_update(gradient, places, at_target)
     if soft is not None:
@@ -410,7 +410,7 @@ def soft_target_gradient(divergence, targets, weights, output):
     target = ops.exp(divergence.log_target)
     excess = divergence.log_target - divergence.log_prediction - divergence.values[:, None]
     d_similarity = target * excess * (weights * (soft.weight / soft.temperature))[:, None]
-    words, _ = words_of(targets, divergence.log_target)
+    words, _ = words_of(targets, divergence.log_target.shape[-1])
     of_words = ops.matmul(ops.transpose(d_similarity), ops.take(embeddings, words, axis=0))
     return of_words + ops.segment_sum(ops.matmul(d_similarity, embeddings), words, embeddings.shape[0])
 

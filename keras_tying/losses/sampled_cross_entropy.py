@@ -5,8 +5,9 @@ import math
 import keras
 from keras import ops
 
+from keras_tying.checks import check_integer
 from keras_tying.losses.cross_entropy import SequenceCrossEntropy
-from keras_tying.losses.fused_cross_entropy import scaled_logits
+from keras_tying.losses.fused_cross_entropy import scaled_logits, words_of
 
 
 @keras.saving.register_keras_serializable("keras_tying")
@@ -49,8 +50,7 @@ class SampledCrossEntropy(SequenceCrossEntropy):
     """
 
     def __init__(self, *, samples=8192, name="sampled_cross_entropy", **kwargs):
-        if samples < 1:
-            raise ValueError(f"`samples` must be at least 1. Received: samples={samples}")
+        check_integer("samples", samples)
         if kwargs.get("label_smoothing"):
             raise ValueError(
                 "Label smoothing needs the scores of all words: use `SequenceCrossEntropy`. Received: "
@@ -79,8 +79,12 @@ class SampledCrossEntropy(SequenceCrossEntropy):
 
 
 def sampled_token_losses(hidden, targets, drawn, output):
-    """Cross-entropy `[N]` of each of `targets` `[N]` among itself and the drawn words `[S]`, for `hidden` `[N, H]`."""
-    ids = ops.concatenate([targets, drawn])
+    """Cross-entropy `[N]` of each of `targets` `[N]` among itself and the drawn words `[S]`, for `hidden` `[N, H]`.
+
+    That of a target outside the vocabulary is NaN.
+    """
+    words, valid = words_of(targets, output.embeddings.shape[0])
+    ids = ops.concatenate([words, drawn])
     rows = ops.cast(ops.take(output.embeddings, ids, axis=0), hidden.dtype)
     number = ops.shape(targets)[0]
     target_scores = ops.sum(hidden * rows[:number], axis=-1)
@@ -92,7 +96,8 @@ def sampled_token_losses(hidden, targets, drawn, output):
     target_scores, scores = scaled_logits(target_scores, output), scaled_logits(scores, output)
     correction = log_chance(ids)
     target_scores, scores = target_scores - correction[:number], scores - correction[number:]
-    return ops.logsumexp(ops.concatenate([target_scores[:, None], scores], axis=-1), axis=-1) - target_scores
+    losses = ops.logsumexp(ops.concatenate([target_scores[:, None], scores], axis=-1), axis=-1) - target_scores
+    return ops.where(valid, losses, float("nan"))
 
 
 def log_chance(ids):

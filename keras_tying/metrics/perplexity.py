@@ -14,6 +14,7 @@ class Perplexity(keras.metrics.Metric):
     The metric accumulates sum and count, so the result does not depend on the division into batches.
 
     Args:
+        ignore_id: Optional target that does not count, for example -1. Models take that of their loss.
         name: Name of the metric. Defaults to `"perplexity"`.
         dtype: Dtype of the metric. Defaults to float32.
 
@@ -26,15 +27,16 @@ class Perplexity(keras.metrics.Metric):
     10.0
     """
 
-    def __init__(self, *, name="perplexity", dtype=None):
+    def __init__(self, *, ignore_id=None, name="perplexity", dtype=None):
         super().__init__(name=name, dtype=dtype)
-        self._loss = SequenceCrossEntropy(reduction="sum")
+        self.ignore_id = ignore_id
         self.total = self.add_variable((), "zeros", name="total")
         self.count = self.add_variable((), "zeros", name="count")
 
     def update_state(self, y_true, y_pred, sample_weight=None):
         """Adds targets `[...]` with logits `[..., V]`. Masked tokens do not count."""
-        self.update_losses(*self._loss.losses_and_weights(y_true, y_pred, sample_weight))
+        loss = SequenceCrossEntropy(reduction="sum", ignore_id=self.ignore_id)
+        self.update_losses(*loss.losses_and_weights(y_true, y_pred, sample_weight))
 
     def update_losses(self, losses, counted):
         """Adds negative log-likelihoods `losses` with weights `counted`, both `[...]`."""
@@ -43,6 +45,9 @@ class Perplexity(keras.metrics.Metric):
 
     def result(self):
         return ops.exp(ops.divide_no_nan(self.total, self.count))
+
+    def get_config(self):
+        return {**super().get_config(), "ignore_id": self.ignore_id}
 
 
 def perplexity_of(mean):

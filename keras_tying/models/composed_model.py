@@ -4,7 +4,8 @@ from typing import Any
 
 import keras
 
-from keras_tying.backend.keras_internals import leaf_layers
+from keras_tying.backend.keras_internals import layers_to_quantize, leaf_layers
+from keras_tying.layers import AdaptiveEmbedding
 from keras_tying.models.replicated import ReplicatedModel
 from keras_tying.models.serialization import from_layer_configs
 
@@ -34,21 +35,25 @@ class ComposedModel(ReplicatedModel):
         signature = [self.input_signature] if input_signature is None else input_signature
         super().export(filepath, format, verbose, signature, **kwargs)
 
-    def quantize(self, mode=None, config=None, **kwargs):
+    def quantize(self, mode=None, config=None, filters=None, **kwargs):
         """Quantizes embeddings and dense layers; arguments are those of `keras.Model.quantize`.
 
         Args:
             mode: `"int8"` or `"int4"`; optional with `config`.
             config: Optional `keras.quantizers.QuantizationConfig` of one of these modes.
-            **kwargs: Further arguments, such as `filters`.
+            filters: Optional regular expressions of the names of layers to quantize, or a function of a layer.
+            **kwargs: Further arguments.
 
         Raises:
-            ValueError: If the mode is another one.
+            ValueError: If the mode is another one, or an `AdaptiveEmbedding` is not left out by `filters`.
         """
         chosen = config.mode if mode is None and config is not None else mode
         if chosen not in ("int8", "int4"):
             raise ValueError(f"`mode` must be 'int8' or 'int4'. Received: mode={mode!r}, config={config!r}")
-        super().quantize(mode, config=config, **kwargs)
+        for layer in layers_to_quantize(self, filters):
+            if isinstance(layer, AdaptiveEmbedding):
+                layer.quantize(chosen)  # raises, before another layer is quantized
+        super().quantize(mode, config=config, filters=filters, **kwargs)
 
     def get_config(self):
         quantized = [
@@ -68,6 +73,17 @@ class ComposedModel(ReplicatedModel):
             if layers[place].quantization_mode is None:  # a layer that the model makes itself
                 layers[place].quantize(config=quantization)
         return model
+
+
+def check_unmasked(**layers):
+    """Raises ValueError unless layers embed words and make no masks, for models that pad with -1 and read no mask."""
+    for name, layer in layers.items():
+        mask_zero = getattr(layer, "mask_zero", None)
+        if mask_zero or mask_zero is None:
+            raise ValueError(
+                f"`{name}` must be an embedding layer with mask_zero=False, because the model pads with -1. Received: "
+                f"{type(layer).__name__} with mask_zero={mask_zero}"
+            )
 
 
 def policy_of(layer):

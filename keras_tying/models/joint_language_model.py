@@ -11,7 +11,7 @@ from keras_tying.layers import SectionMeans, TiedEmbedding
 from keras_tying.layers.lookup import embedding_matrix
 from keras_tying.losses import SequenceCrossEntropy
 from keras_tying.models.changed_copies import ChangedCopies
-from keras_tying.models.composed_model import policy_of
+from keras_tying.models.composed_model import check_unmasked, policy_of
 from keras_tying.models.next_word_model import Example, NextWordModel, apply_layers
 from keras_tying.models.serialization import layer_configs
 
@@ -53,7 +53,7 @@ class JointLanguageModel(ChangedCopies, NextWordModel):
         Logits `[B, V]`; with targets `Losses`.
 
     Raises:
-        ValueError: If arguments contradict each other.
+        ValueError: If arguments contradict each other, or an embedding has `mask_zero=True`.
 
     Example:
 
@@ -100,6 +100,7 @@ class JointLanguageModel(ChangedCopies, NextWordModel):
                 "A model has a source embedding if and only if it has a window or a global context. Received: "
                 f"source_embedding={source_embedding!r}, window={window}, global_context={global_context!r}"
             )
+        check_unmasked(embedding=embedding, source_embedding=source_embedding or embedding)
         if global_context and not isinstance(global_context[0], SectionMeans):
             raise ValueError(
                 "`global_context` must be a list of layers that begins with a SectionMeans. "
@@ -228,15 +229,17 @@ class JointLanguageModel(ChangedCopies, NextWordModel):
             target: The same for target words.
 
         Raises:
-            ValueError: If the shape of the vectors is not that of the embedding, or the embedding is quantized or has
-                LoRA.
+            ValueError: If the shape of vectors is not that of the embedding, an embedding is quantized or has LoRA, or
+                the model has no source words. No vectors are set then.
         """
-        for name, vectors, layer in (
-            ("source", source, self.source_embedding),
-            ("target", target, self.embedding),
-        ):
-            if vectors is None or layer is None:
-                continue
+        if source is not None and self.source_embedding is None:
+            raise ValueError(
+                "`source` needs a model with source words: give `target` only. Received: source vectors for a model "
+                "without window and global context"
+            )
+        layers = {"source": (source, self.source_embedding), "target": (target, self.embedding)}
+        given = {name: each for name, each in layers.items() if each[0] is not None}
+        for name, (vectors, layer) in given.items():
             if layer.quantization_mode is not None or layer.lora_enabled:
                 raise ValueError(
                     f"`bootstrap` sets the variable of an embedding: call it before `quantize` and `enable_lora`. "
@@ -246,6 +249,7 @@ class JointLanguageModel(ChangedCopies, NextWordModel):
             expected = tuple(layer.embeddings.shape)
             if np.shape(vectors) != expected:
                 raise ValueError(f"`{name}` must have shape {expected}. Received: shape {np.shape(vectors)}")
+        for vectors, layer in given.values():
             known = ~np.isnan(vectors).any(axis=1, keepdims=True)
             layer.embeddings.assign(np.where(known, vectors, ops.convert_to_numpy(layer.embeddings)))
 

@@ -168,6 +168,11 @@ class LanguageModel(ChangedCopies, NextWordModel):
 
     def hidden_states(self, inputs, states=None, training=None):
         """Hidden states `[B, T, H]` before the output embedding, and recurrent states, from word ids `[B, T]`."""
+        if states is not None and len(states) != len(self.carried.widths):
+            raise ValueError(
+                f"`states` must be {len(self.carried.widths)} tensors [B, H]: those of `zero_states` or of a call "
+                f"before. Received: {len(states)} states"
+            )
         hidden, new_states = self.embedding(inputs), []
         remaining = None if states is None else iter(states)
         for layer in self.hidden_layers:
@@ -211,10 +216,10 @@ class LanguageModel(ChangedCopies, NextWordModel):
 
     def _next_window(self, inputs, training):
         """`hidden_states` of the next window, from the carried state, which is updated."""
-        rows, (batch, steps) = self.carried.batch_size, inputs.shape
+        rows, batch = self.carried.batch_size, inputs.shape[0]
         if batch not in (None, rows):
             raise ValueError(f"The carried state needs batches of {rows} rows. Received: a batch of {batch} rows.")
-        inputs = ops.reshape(inputs, (rows, -1 if steps is None else steps))  # makes the batch size static
+        inputs = ops.reshape(inputs, (rows, ops.shape(inputs)[1]))  # makes the batch size static and checks it
         hidden, states = self.hidden_states(inputs, self.carried.start(training), training)
         self.carried.update(states)
         return hidden, states

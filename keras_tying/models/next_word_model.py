@@ -124,8 +124,11 @@ class NextWordModel(ComposedModel):
             **kwargs: Further arguments.
 
         Raises:
-            ValueError: If the loss takes probabilities, or an `AdaptiveEmbedding` cannot train with it.
+            ValueError: If there are several losses, or the loss takes probabilities, or an `AdaptiveEmbedding` cannot
+                train with it.
         """
+        if isinstance(loss, (list, tuple, dict)):
+            raise ValueError(f"`loss` must be one loss, because the model has one output. Received: loss={loss!r}")
         loss = self.auto_loss if isinstance(loss, str) and loss == "auto" else loss
         if _takes_probabilities(loss):
             raise ValueError(
@@ -135,6 +138,7 @@ class NextWordModel(ComposedModel):
         if isinstance(loss, SequenceCrossEntropy) and isinstance(self.output_embedding, AdaptiveEmbedding):
             loss.check_adaptive()
         super().compile(optimizer, loss, *args, **kwargs)
+        self.perplexity.ignore_id = getattr(loss, "ignore_class", None)
         if self._loss_takes_hidden:
             take_loss_as_built(self)
 
@@ -187,6 +191,8 @@ class NextWordModel(ComposedModel):
         """The arguments of a step on any backend. The last one is the data, in which `Example` replaces the inputs."""
         *state, data = arguments
         inputs, targets, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
+        if targets is None:
+            raise ValueError("Training and evaluation need `y`, the word ids to predict. Received: y=None")
         example = Example(inputs, targets, sample_weight) if self._loss_takes_hidden else Example(inputs)
         return *state, (example, targets, sample_weight)
 

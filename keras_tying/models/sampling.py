@@ -53,6 +53,8 @@ def generate_words(model, prefix, length, temperature=1.0, top_k=None, top_p=Non
     prefix = check_ids(prefix, model.vocabulary_size)
     if prefix.ndim != 2 or prefix.shape[1] == 0:
         raise ValueError(f"`prefix` must be word ids [B, T] with T at least 1. Received: shape={prefix.shape}")
+    if 0 in (len(prefix), length):
+        return np.zeros((len(prefix), length), "int32")
     vocabulary_size = model.vocabulary_size
     options: list[np.generic] = [np.float32(temperature)]
     limited = top_k is not None or top_p is not None
@@ -65,7 +67,7 @@ def generate_words(model, prefix, length, temperature=1.0, top_k=None, top_p=Non
     next_scores = _scores_by_state if model.reads_word_by_word else _scores_of_whole_text
     name = f"{next_scores.__name__}, {'limited' if limited else 'free'}"
     step = model.compiled_once(name, lambda: compile_function(model, partial(next_scores, model)))
-    seeds = keras.random.SeedGenerator(seed)
+    seeds = keras.random.SeedGenerator(None if seed is None else seed % 2**31)  # PyTorch takes no larger ones
     words, written = ops.convert_to_tensor(prefix, "int32"), []
     read = model.zero_states(len(prefix))
     if not model.reads_word_by_word:
@@ -75,7 +77,7 @@ def generate_words(model, prefix, length, temperature=1.0, top_k=None, top_p=Non
         scores, read = step(words, read, place, *map(ops.convert_to_tensor, options))
         words = ops.cast(keras.random.categorical(scores, 1, seed=seeds), "int32")
         written.append(ops.convert_to_numpy(words))
-    return np.concatenate(written, axis=1) if written else np.zeros((len(prefix), 0), "int32")
+    return np.concatenate(written, axis=1)
 
 
 def _scores_by_state(model, words, states, place, *options):

@@ -6,7 +6,7 @@ import keras
 from keras import ops
 
 from keras_tying.backend import dispatch
-from keras_tying.backend.replicas import sum_over_replicas
+from keras_tying.backend.replicas import replicas_in_step, sum_over_replicas
 from keras_tying.checks import check_integer
 from keras_tying.layers.lookup import embedding_matrix
 from keras_tying.models.changed_copies import ChangedCopies
@@ -106,8 +106,9 @@ class SkipGram(ChangedCopies, ComposedModel):
     """
 
     def __init__(self, embedding, *, context_embedding=None, negatives=5, **kwargs):
-        if not isinstance(embedding, keras.layers.Embedding):
-            raise ValueError(f"`embedding` must be an Embedding layer. Received: embedding={embedding!r}")
+        for name, layer in {"embedding": embedding, "context_embedding": context_embedding or embedding}.items():
+            if not isinstance(layer, keras.layers.Embedding):
+                raise ValueError(f"`{name}` must be an Embedding layer. Received: {name}={layer!r}")
         super().__init__(**{"dtype": policy_of(embedding), **kwargs})
         check_integer("negatives", negatives)
         self.embedding = embedding
@@ -209,7 +210,7 @@ class SkipGram(ChangedCopies, ComposedModel):
             raise ValueError(f"Training and evaluation need `negatives` and `pairs`. Received: {sorted(x)}")
         if training:
             self.count_updates(x["centres"], y_pred.words, y_pred.met, y_pred.weights)
-        return y_pred.loss
+        return y_pred.loss + sum(self.losses) / replicas_in_step()
 
     def compute_metrics(self, x, y, y_pred, sample_weight=None):
         self.update_metrics(y_pred.loss, y_pred.met)

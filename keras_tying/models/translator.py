@@ -14,7 +14,7 @@ from keras_tying.layers.lookup import embedding_matrix
 from keras_tying.losses import SequenceCrossEntropy
 from keras_tying.models.beam_search import Draw, search
 from keras_tying.models.changed_copies import ChangedCopies
-from keras_tying.models.composed_model import policy_of
+from keras_tying.models.composed_model import check_unmasked, policy_of
 from keras_tying.models.embedding_changes import tied, untied
 from keras_tying.models.next_word_model import Example, NextWordModel
 from keras_tying.models.sampling import check_options
@@ -84,7 +84,8 @@ class Translator(ChangedCopies, NextWordModel):
         Logits `[B, T, V]`; with targets `Losses`.
 
     Raises:
-        ValueError: If `dropout` is outside its range, or `source_embedding` is `None` and `embedding` is not tied.
+        ValueError: If `dropout` is outside its range, `source_embedding` is `None` and `embedding` is not tied, or an
+            embedding has `mask_zero=True`.
 
     Example:
 
@@ -110,6 +111,7 @@ class Translator(ChangedCopies, NextWordModel):
             )
         check_integer("units", units)
         check_rate("dropout", dropout)
+        check_unmasked(embedding=embedding, source_embedding=source_embedding or embedding)
         self.units = units
         self.dropout = dropout
 
@@ -340,10 +342,15 @@ class Translator(ChangedCopies, NextWordModel):
     def _checked_inputs(self, inputs):
         """Inputs of `call` as tensors, or ValueError for other inputs."""
         sizes = {"source": self.source_vocabulary_size, "target": self.target_vocabulary_size}
+        if not sizes.keys() <= inputs.keys():
+            raise ValueError(f"`inputs` must have the word ids 'source' and 'target'. Received: {sorted(inputs)}")
         checked = {name: check_ids(inputs[name], size, padded=True) for name, size in sizes.items()}
         for name, ids in checked.items():
             if ids.ndim != 2 or ids.shape[1] == 0:
                 raise ValueError(f"`{name}` must be word ids, at least one per row. Received: shape={ids.shape}")
+        rows = {name: len(ids) for name, ids in checked.items()}
+        if len(set(rows.values())) > 1:
+            raise ValueError(f"`inputs` must have as many sources as targets. Received: numbers of rows {rows}")
         return {name: ops.convert_to_tensor(ids) for name, ids in checked.items()}
 
     def attend(self, inputs):

@@ -167,8 +167,9 @@ class JointLanguageModelTask(Task):
         model = self.build_model_for(min(self.samples["train"].longest_source, SENTENCE_LENGTH), **changes)
         if self.initial is None:
             self.initial = self._initial_vectors()
+        sides = ("target",) if model.source_embedding is None else ("source", "target")
         for prefix in ("run.", ""):  # files go over the vectors of a run
-            model.bootstrap(**{side: self.initial.get(f"{prefix}{side}") for side in ("source", "target")})
+            model.bootstrap(**{side: self.initial.get(f"{prefix}{side}") for side in sides})
         return model
 
     def _initial_vectors(self) -> dict[str, np.ndarray]:

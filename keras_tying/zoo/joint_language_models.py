@@ -2,7 +2,7 @@
 
 import keras
 
-from keras_tying.checks import check_integer
+from keras_tying.checks import check_integer, check_needed
 from keras_tying.layers import SectionMeans, TiedEmbedding
 from keras_tying.models import JointLanguageModel
 from keras_tying.zoo.initial_weights import uniform
@@ -153,6 +153,9 @@ def _zhang_qi(
     check_integer("window", window, least=0)
     if window or means:
         check_integer("source_vocabulary_size", source_vocabulary_size)
+    if not means:
+        length = None if sentence_length == 100 else sentence_length
+        check_needed("global context: use nnjm_global", global_units=global_units, sentence_length=length)
     if global_units is not None:
         check_integer("global_units", global_units)
     if activation not in ACTIVATIONS:

@@ -2,6 +2,7 @@
 
 from functools import partial
 
+from keras_tying.checks import check_needed
 from keras_tying.layers import RecurrentHighway
 from keras_tying.regularizers import ProjectionRegularizer
 from keras_tying.zoo.recurrent_language_models import recurrent_language_model
@@ -84,6 +85,7 @@ def ptb_large(
         Press and Wolf, Using the Output Embedding to Improve Language Models, table 5.
     """
     if bayesian:
+        check_needed("bayesian=False", dropout=None if dropout == 0.65 else dropout)
         dropout = VariationalDropout(words=0.3, inputs=0.5, hidden=0.3, outputs=0.5)
     return _zaremba(1500, 0.04, dropout, tied, projection, vocabulary_size, projection_bias, kwargs)
 

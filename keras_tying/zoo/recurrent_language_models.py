@@ -2,7 +2,7 @@
 
 import keras
 
-from keras_tying.checks import check_integer
+from keras_tying.checks import check_integer, check_needed
 from keras_tying.layers import LSTM, AdaptiveEmbedding, Dropout, TiedEmbedding, WordDropout
 from keras_tying.models import LanguageModel
 from keras_tying.zoo.initial_weights import uniform
@@ -92,11 +92,10 @@ def recurrent_language_model(
     >>> model.count_params()
     2651600
     """
-    if projection_regularizer is not None and not projection:
-        raise ValueError(
-            "`projection_regularizer` needs `projection=True`. "
-            f"Received: projection_regularizer={projection_regularizer!r}, projection={projection}"
-        )
+    if not projection:
+        check_needed("projection=True", projection_bias=projection_bias, projection_regularizer=projection_regularizer)
+    if adaptive_cutoffs is None:
+        check_needed("adaptive_cutoffs", adaptive_factor=None if adaptive_factor == 4 else adaptive_factor)
     if adaptive_cutoffs is not None and (logit_soft_cap, embeddings_constraint) != (None, None):
         raise ValueError(
             "`adaptive_cutoffs` excludes `logit_soft_cap` and `embeddings_constraint`. Received: "

@@ -42,6 +42,7 @@ def test_keras_has_the_methods_that_are_overridden_or_called(method, arguments):
         (keras.layers.RNN.call, "self.inner_loop("),
         (keras.layers.RNN.call, "self._maybe_config_dropout_masks("),
         (keras.layers.ReversibleEmbedding.quantized_call, "self._int8_call("),
+        (keras.Model.quantize, "if not should_quantize_layer(layer, filters)"),
         (keras.Model.fit, "self._maybe_symbolic_build(iterator="),
         (OPTIMIZER._backend_update_step, "self._all_reduce_sum_gradients("),
     ],

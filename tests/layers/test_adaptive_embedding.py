@@ -6,6 +6,7 @@ from scipy.special import log_softmax
 
 from keras_tying.layers import AdaptiveEmbedding
 from keras_tying.layers.lookup import embedding_matrix
+from keras_tying.models import without_logits
 
 V, H, CUTOFFS, FACTOR = 23, 12, (7, 15), 2
 EDGES = [(0, 7), (7, 15), (15, 23)]
@@ -147,8 +148,14 @@ def test_bad_arguments_are_named_in_one_line(arguments, received):
         AdaptiveEmbedding(**{"input_dim": V, "output_dim": H, "cutoffs": CUTOFFS, "factor": FACTOR, **arguments})
 
 
-def test_quantization_is_refused_in_one_line():
-    with pytest.raises(
-        ValueError, match=r"\AAn AdaptiveEmbedding cannot be quantized[^\n]*Received: mode='int8'[^\n]*\Z"
-    ):
-        adaptive().quantize("int8")
+def test_quantization_is_refused_in_one_line_before_another_layer_is_quantized():
+    words, head, embedding = keras.Input((None,), dtype="int32"), adaptive(), keras.layers.Embedding(V, H)
+    model = without_logits(keras.Model(words, head(embedding(words), reverse=True)))
+    for each in (head, model):
+        with pytest.raises(
+            ValueError, match=r"\AAn AdaptiveEmbedding cannot be quantized[^\n]*Received: mode='int8'[^\n]*\Z"
+        ):
+            each.quantize("int8")
+    assert embedding.quantization_mode is None
+    model.quantize("int8", filters=lambda layer: layer is embedding)
+    assert embedding.quantization_mode == "int8"

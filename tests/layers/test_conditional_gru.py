@@ -1,7 +1,9 @@
+import keras
 import numpy as np
 import pytest
 
 from keras_tying.layers import AnnotationAttention, ConditionalGRU
+from keras_tying.layers.annotation_attention import masked_softmax
 
 MASK = np.array([[1, 1, 1, 1, 1], [1, 1, 1, 0, 0], [1, 0, 0, 0, 0]], bool)
 
@@ -66,6 +68,21 @@ def test_attention_equals_an_independent_computation(rng):
         np.testing.assert_allclose(contexts[row], expected[0], atol=1e-5)
         np.testing.assert_allclose(weights[row, :length], expected[1], atol=1e-5)
         assert not np.any(weights[row, length:])
+
+
+def test_attention_uses_the_mask_of_its_annotations(rng):
+    attention, embedding = AnnotationAttention(8), keras.layers.Embedding(9, 6, mask_zero=True)
+    query, words = rng.normal(size=(2, 4)), np.array([[3, 4, 5], [6, 0, 0]])
+    _, weights = attention(query, embedding(words))
+    assert np.count_nonzero(weights[0]) == 3
+    np.testing.assert_array_equal(weights[1], [1, 0, 0])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
+def test_masked_annotations_are_below_any_score(dtype):
+    scores = keras.ops.convert_to_tensor([[-3e4, -3e4, 5e4], [-3e4, 0, 5e4]], dtype)
+    weights = masked_softmax(scores, np.array([[True, True, False], [False, False, False]]))
+    np.testing.assert_array_equal(keras.ops.cast(weights, "float32"), [[0.5, 0.5, 0], [0, 0, 0]])
 
 
 def test_attention_to_several_queries_equals_one_query_at_a_time(rng):

@@ -82,6 +82,14 @@ def test_configuration_makes_the_same_layer(rng):
     np.testing.assert_array_equal(again(inputs)[0], layer(inputs)[0])
 
 
+def test_an_initializer_is_an_object_or_a_function():
+    for initializer in ("random_normal", lambda shape, dtype: keras.random.normal(shape, dtype=dtype)):
+        layer = MogrifierLSTM(4, rounds=3, kernel_initializer=initializer)
+        layer.build((None, None, 4))
+        first, _, third = (np.array(matrix) for matrix, _ in layer.round_weights)
+        assert not np.array_equal(first, third)
+
+
 @pytest.mark.parametrize("arguments", [{"rounds": -1}, {"rank": 0}, {"weight_drop": 1.0}])
 def test_arguments_outside_their_range_raise(arguments):
     with pytest.raises(ValueError, match="Received"):

@@ -1,3 +1,4 @@
+import keras
 import numpy as np
 import pytest
 
@@ -42,8 +43,11 @@ def test_transform_gates_are_initially_closed():
     np.testing.assert_array_equal(layer.bias[:, :H], np.zeros((DEPTH, H)))
 
 
-def test_micro_steps_have_different_initial_matrices():
-    layer = RecurrentHighway(H, depth=DEPTH)
+@pytest.mark.parametrize(
+    "initializer", ["glorot_uniform", lambda shape, dtype: keras.random.normal(shape, dtype=dtype)]
+)
+def test_micro_steps_have_different_initial_matrices(initializer):
+    layer = RecurrentHighway(H, depth=DEPTH, recurrent_initializer=initializer)
     layer.build((None, None, FEATURES))
     first, second, _ = np.array(layer.recurrent_kernel)
     assert not np.array_equal(first, second)

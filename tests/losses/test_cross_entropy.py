@@ -88,6 +88,10 @@ def test_a_target_outside_the_vocabulary_is_no_word(rng, outside):
     tokens = SequenceCrossEntropy(reduction="none")(tf.constant(targets), logits)
     np.testing.assert_array_equal(np.isnan(tokens), targets == outside)
     assert np.all(np.isfinite(SequenceCrossEntropy(ignore_id=outside)(targets, logits)))
+    targets, logits = np.where(MASK, 1, outside), tf.Variable(logits)
+    with tf.GradientTape() as tape:
+        total = SequenceCrossEntropy()(targets, masked(logits * 1))
+    assert np.all(np.isfinite([total, *np.ravel(tape.gradient(total, logits))]))
 
 
 @pytest.mark.parametrize("ignore_id", [-1, 2])

@@ -102,6 +102,22 @@ def test_float16_gradients_of_a_mean_over_many_tokens_are_exact(rng, tokens):
     np.testing.assert_allclose(gradients[0], gradients[1], atol=2e-3 * largest)
 
 
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16", "float64"])
+def test_gradients_have_the_dtype_of_their_tensors(arrays, dtype):
+    hidden, targets, *parameters = (ops.cast(each, dtype) if each is not arrays[1] else each for each in arrays)
+    sources = [hidden, *parameters]
+    with tf.GradientTape() as tape:
+        tape.watch(sources)
+        weights = tf.range(B * T, dtype=tf.float32)
+        total, _ = fused_cross_entropy.total_loss(
+            tf.reshape(hidden, (-1, H)), tf.constant(targets.ravel(), tf.int32), weights, OutputProjection(*parameters)
+        )
+        losses = linear_cross_entropy(hidden, targets, *parameters)
+        values = total, tf.reduce_sum(losses), tf.reduce_sum(losses**2)
+        total = sum(tf.cast(each, tf.float32) for each in values) + tf.cast(tf.reduce_sum(parameters[0]), tf.float32)
+    assert {gradient.dtype for gradient in tape.gradient(total, sources)} == {tf.as_dtype(dtype)}
+
+
 def test_ignored_targets_have_no_loss_and_no_gradient(arrays):
     hidden, targets, *parameters = arrays
     some = np.where(np.arange(B * T).reshape(B, T) % 3 == 0, -100, targets)

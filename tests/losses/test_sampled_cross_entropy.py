@@ -42,6 +42,13 @@ def test_loss_equals_the_formula(arrays, options):
     np.testing.assert_allclose(keras.ops.convert_to_numpy(losses), expected, rtol=1e-5, atol=1e-5)
 
 
+def test_the_loss_of_a_target_outside_the_vocabulary_is_nan(arrays):
+    hidden, targets, *parameters = arrays
+    targets[:2] = -1, V
+    losses = sampled_token_losses(hidden, targets, np.array([0, 3], "int32"), OutputProjection(*parameters))
+    np.testing.assert_array_equal(np.isnan(losses), np.arange(N) < 2)
+
+
 def test_gradient_vanishes_at_the_distribution_of_the_targets(rng):
     """Three samples are enough. The hidden state is 1, the one-dimensional embeddings are log p."""
     p = rng.dirichlet(np.ones(V))

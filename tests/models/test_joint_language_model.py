@@ -191,6 +191,13 @@ def test_unknown_words_keep_their_vectors_when_bootstrapped():
     np.testing.assert_array_equal(model.word_vectors["target"][3:], before[3:])
     with pytest.raises(ValueError, match=r"`target` must have shape \(13, 4\). Received: shape \(13, 5\)"):
         model.bootstrap(target=np.zeros((V, 5)))
+    with pytest.raises(ValueError, match=r"needs a model with source words.* Received: source vectors"):
+        model.bootstrap(source=np.zeros((S, D)))
+    model = make(window=3)
+    before = model.word_vectors["source"]
+    with pytest.raises(ValueError, match=r"`target` must have shape"):
+        model.bootstrap(source=before + 1, target=np.zeros((V, 5)))
+    np.testing.assert_array_equal(model.word_vectors["source"], before)
 
 
 @pytest.mark.parametrize(

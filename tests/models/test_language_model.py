@@ -1,6 +1,7 @@
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from keras_tying import losses, metrics, zoo
 from keras_tying.layers import LSTM, CarriedState, TiedEmbedding
@@ -101,6 +102,22 @@ def test_any_keras_loss_and_metric_trains_on_logits(rng):
     assert 0 <= results["sparse_categorical_accuracy"] <= 1
 
 
+def test_perplexity_leaves_out_targets_that_the_loss_ignores(rng):
+    tokens, targets = rng.integers(0, V, (2, 4, 5))
+    targets[:, 2] = -1
+    model, logs = small(), []
+    for loss in (
+        losses.SequenceCrossEntropy(reduction="mean", ignore_id=-1),
+        keras.losses.SparseCategoricalCrossentropy(from_logits=True, ignore_class=-1),
+    ):
+        model.compile("sgd", loss, metrics=[metrics.Perplexity(ignore_id=-1, name="given")])
+        logs.append(model.evaluate(tokens, targets, verbose=0, return_dict=True))
+    expected = -model.score(tokens, np.maximum(targets, 0))[targets >= 0].mean()
+    for result in logs:
+        np.testing.assert_allclose([result["perplexity"], result["given"]], np.exp(expected), rtol=1e-5)
+        assert np.isfinite(result["loss"])
+
+
 def test_metrics_receive_logits_with_the_default_loss(rng):
     tokens, targets = rng.integers(0, V, (2, 4, 5))
     model = small()
@@ -184,6 +201,10 @@ def test_batch_of_another_size_than_the_carried_state_raises(rng):
     model.compile()
     with pytest.raises(ValueError, match=r"batches of 3 rows. Received: a batch of 2 rows"):
         model.train_on_batch(*rng.integers(0, V, (2, 2, 6)))
+    model.compile()
+    batches = [np.ones((2, *shape), "int32") for shape in ((3, 3), (3, 6), (2, 6))]  # of unknown shape in the graph
+    with pytest.raises(tf.errors.InvalidArgumentError, match="a tensor with 12 values, but the requested shape has 18"):
+        model.fit((tuple(batch) for batch in batches), shuffle=False, verbose=0)
 
 
 @pytest.mark.parametrize("mode", ["int8", "int4"])
@@ -335,7 +356,7 @@ def test_perplexity_is_exact_over_uneven_batches(rng):
     ("arguments", "message"),
     [
         ({"dropout": 1.0}, "Received: dropout=1.0"),
-        ({"projection_regularizer": "l2"}, "needs `projection=True`"),
+        ({"projection_regularizer": "l2"}, "no effect without projection=True"),
     ],
 )
 def test_invalid_arguments_raise(arguments, message):
@@ -467,6 +488,16 @@ def test_sample_weights_apply_to_loss_and_perplexity(rng):
     results = model.evaluate(tokens, targets, sample_weight=weights, verbose=0, return_dict=True)
     np.testing.assert_allclose(results["loss"], np.sum(weights * nll) / 3, rtol=1e-5)
     np.testing.assert_allclose(results["perplexity"], np.exp(np.sum(weights * nll) / weights.sum()), rtol=1e-5)
+
+
+def test_training_needs_one_loss_and_targets():
+    model = small()
+    with pytest.raises(ValueError, match=r"must be one loss, .* Received: loss=\[<"):
+        model.compile("sgd", [losses.AugmentedLoss()])
+    model.compile("sgd")
+    for ask in (model.fit, model.evaluate):
+        with pytest.raises(ValueError, match=r"need `y`, the word ids to predict. Received: y=None\Z"):
+            ask(np.ones((2, 3), int), verbose=0)
 
 
 def test_loss_is_the_one_given_to_compile(rng):

@@ -120,6 +120,16 @@ def test_other_optimizers_use_the_step_of_keras(model, batch, arguments):
     assert (np.array(model.embedding.embeddings) != before).any()
 
 
+@pytest.mark.parametrize("optimizer", [keras.optimizers.SGD, keras.optimizers.Adam])
+def test_regularizers_and_constraints_apply(batch, optimizer):
+    embedding = TiedEmbedding(V, H, use_bias=False, embeddings_regularizer="l2", embeddings_constraint="unit_norm")
+    model = SkipGram(embedding)
+    penalty, loss = 0.01 * float(keras.ops.sum(embedding.embeddings**2)), float(model(batch).loss)
+    model.compile(optimizer(0.01))
+    assert model.train_on_batch(batch, return_dict=True)["loss"] == pytest.approx(loss + penalty, rel=1e-5)
+    np.testing.assert_allclose(np.linalg.norm(embedding.embeddings, axis=0), 1, rtol=1e-5)
+
+
 def test_rows_of_other_words_do_not_change(batch):
     model = zoo.skip_gram(V + 2, H)
     model.compile(keras.optimizers.SGD(0.1))
@@ -174,6 +184,11 @@ def test_call_with_negatives_and_pairs_returns_losses(model, batch):
     scores = model({name: batch[name] for name in ("centres", "contexts")})
     assert tuple(scores.shape) == batch["pairs"].shape
     np.testing.assert_allclose(model.predict(batch, verbose=0), scores, atol=1e-5)
+
+
+def test_both_embeddings_are_embeddings():
+    with pytest.raises(ValueError, match=r"`context_embedding` must be an Embedding layer. Received: .*=<Dense"):
+        SkipGram(TiedEmbedding(V, H, use_bias=False), context_embedding=keras.layers.Dense(H))
 
 
 def test_other_losses_and_batches_without_pairs_raise(model, batch):

@@ -30,7 +30,8 @@ def total_loss(hidden, targets, weights, output):
     def total(hidden, *trained):
         shares, unit = portable.weight_shares(weights)
         objective, nll, *gradients = _gradients(hidden, targets, shares, parameters, trained, output)
-        return (tf.reduce_sum(objective * weights), nll), lambda upstream, _: _scaled(gradients, upstream * unit)
+        loss = tf.reduce_sum(objective * weights)
+        return (loss, nll), lambda upstream, _: _scaled(gradients, upstream * unit, [hidden, *trained])
 
     total, nll = total(hidden, *output.trained.values())
     return total, tf.stop_gradient(nll)
@@ -47,12 +48,13 @@ def weighted_losses(hidden, targets, weights, output):
 
         def again(upstream):
             shares, unit = portable.weight_shares(weights * upstream)
-            return _scaled(_gradients(hidden, targets, shares, parameters, trained, output)[2:], unit)
+            _, _, *gradients = _gradients(hidden, targets, shares, parameters, trained, output)
+            return _scaled(gradients, unit, [hidden, *trained])
 
         def gradient(upstream):
             return tf.cond(
                 tf.reduce_max(upstream) == tf.reduce_min(upstream),
-                lambda: _scaled(gradients, tf.reduce_max(upstream) * unit),
+                lambda: _scaled(gradients, tf.reduce_max(upstream) * unit, [hidden, *trained]),
                 lambda: again(upstream),
             )
 
@@ -85,10 +87,10 @@ def _gradients(hidden, targets, weights, parameters, trained, output):
     return _over_chunks(chunk_gradients, (hidden, targets, weights), output, sums=trained)
 
 
-def _scaled(gradients, scale):
-    """Gradients times a float32 number. That of hidden states, the first, keeps its type."""
-    d_hidden, *d_trained = (tf.cast(each, tf.float32) * scale for each in gradients)
-    return tf.cast(d_hidden, gradients[0].dtype), *d_trained
+def _scaled(gradients, scale, tensors):
+    """Gradients of `tensors` times a float32 number, each in the dtype of its tensor."""
+    scaled = (tf.cast(each, tf.float32) * scale for each in gradients)
+    return [tf.cast(each, tensor.dtype) for each, tensor in zip(scaled, tensors, strict=True)]
 
 
 class _Parameters(NamedTuple):

@@ -16,7 +16,7 @@ from keras_tying.backend.tensorflow.replicated import ReplicatedModel
 
 
 def can_update_rows(model: keras.Model) -> bool:
-    """Whether the compiled optimizer only subtracts the gradient times the learning rate from float32 variables."""
+    """Whether a step only subtracts the gradient of the batch times the learning rate from float32 variables."""
     optimizer = model.optimizer
     matrices = model.embedding.embeddings, model.context_embedding.embeddings  # tensors with LoRA
     return (
@@ -24,7 +24,8 @@ def can_update_rows(model: keras.Model) -> bool:
         and optimizer.momentum == 0
         and not any((optimizer.weight_decay, optimizer.clipnorm, optimizer.clipvalue, optimizer.global_clipnorm))
         and not any((optimizer.use_ema, optimizer.gradient_accumulation_steps, optimizer.loss_scale_factor))
-        and all(isinstance(matrix, keras.Variable) and matrix.trainable for matrix in matrices)
+        and all(isinstance(each, keras.Variable) and each.trainable and each.constraint is None for each in matrices)
+        and not model.losses
         and model.compute_dtype == "float32"
         and model.distribute_strategy.num_replicas_in_sync == 1
     )

@@ -71,7 +71,7 @@ def _chunk_gradients(hidden, targets, weights, output, buffers, sums):
 
 def _logit_gradient(logits, log_probabilities, nll, targets, divergence, output):
     """As the portable `_logit_gradient`, in the memory of `log_probabilities`."""
-    words, _ = portable.words_of(targets, logits)
+    words, _ = portable.words_of(targets, logits.shape[-1])
     gradient = log_probabilities.exp_()
     gradient[torch.arange(len(words), device=words.device), words] = torch.exp(-nll) - (1 - output.label_smoothing)
     if output.label_smoothing:
