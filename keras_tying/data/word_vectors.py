@@ -1,5 +1,6 @@
 """Word vectors in the text and binary formats of word2vec."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -99,7 +100,7 @@ def vectors_for(vocabulary: Vocabulary, path: str | Path) -> np.ndarray:
 
     Raises:
         FileNotFoundError: If the file does not exist.
-        ValueError: If the file is malformed or truncated.
+        ValueError: If the file is malformed or truncated, or has none of the words.
 
     Example:
 
@@ -111,8 +112,27 @@ def vectors_for(vocabulary: Vocabulary, path: str | Path) -> np.ndarray:
     ...     vectors_for(vocabulary, path).tolist()
     [[0.0, -2.0], [nan, nan], [nan, nan], [nan, nan]]
     """
-    words, matrix = load_word_vectors(path)
+    return vectors_by_word(vocabulary, *load_word_vectors(path), path)
+
+
+def vectors_by_word(vocabulary: Vocabulary, words: Sequence[str], matrix: np.ndarray, origin: str | Path) -> np.ndarray:
+    """Rows of `matrix`, which are the vectors of `words`, for the words of a vocabulary; as `vectors_for`.
+
+    Args:
+        vocabulary: The vocabulary.
+        words: Word of each row.
+        matrix: Vectors `[N, H]`.
+        origin: Where they are from, for error messages.
+
+    Raises:
+        ValueError: If no word of the vocabulary has a vector.
+    """
     rows = {word: row for row, word in enumerate(words)}
+    if not (rows.keys() & set(vocabulary.words)) - {UNKNOWN, END_OF_SENTENCE}:
+        raise ValueError(
+            f"{origin} has a vector for none of the {len(vocabulary):,} words. Give vectors of this language, in the "
+            f"same case. Received: vectors of {', '.join(map(repr, words[:3])) or 'no words'}"
+        )
     vectors = np.full((len(vocabulary), matrix.shape[1]), np.nan, np.float32)
     for i, word in enumerate(vocabulary.words):
         if word in rows:
@@ -126,7 +146,7 @@ def _read_text(body: bytes, count: int, width: int) -> tuple[list[str], list]:
         raise ValueError(f"{len(lines)} words")
     words, rows = [], []
     for number, line in enumerate(lines, start=2):
-        word, *values = line.split(" ")
+        word, *values = line.rstrip(" \r").split(" ")  # word2vec and fastText end a line with a space
         if len(values) != width:
             raise ValueError(f"{len(values)} dimensions in line {number}")
         words.append(word)
