@@ -100,7 +100,8 @@ def check_replaceable(folder: Path, mark: str) -> None:
         return
     if not folder.is_dir() or (any(folder.iterdir()) and not (folder / mark).is_file()):
         raise FileExistsError(
-            f"{folder} holds other files, and only a folder with {mark} is replaced. Choose another folder, or remove it."
+            f"{folder} holds other files, and only a folder with {mark} is replaced. Choose another folder, or remove "
+            "that one."
         )
 
 
