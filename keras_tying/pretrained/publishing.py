@@ -29,7 +29,7 @@ def publish(run: Run, name: str, folder: str | Path | None = None) -> Preset:
         The preset as written.
 
     Raises:
-        ValueError: If the name is not valid, or the text has changed.
+        ValueError: If the name is not valid, the text has changed, or the results of the run are damaged.
         FileNotFoundError: If training has not ended, or the text is missing.
         FileExistsError: If `folder` holds something other than a preset under this name.
 
@@ -45,12 +45,12 @@ def publish(run: Run, name: str, folder: str | Path | None = None) -> Preset:
     place = (preset_folder() if folder is None else Path(folder)) / name
     check_replaceable(place, MANIFEST)
     run.check_finished()
-    if not run.results.exists():
+    results = run.read_results()
+    if not results:
         raise FileNotFoundError(f"{run.folder} has no results yet. Finish it with --resume {run.folder}")
     settings = run.settings()
     task = open_task(TASKS[settings.recipe.task], run)
     task.open_text()
-    results = json.loads(run.results.read_text(encoding="utf-8"))
     place.parent.mkdir(parents=True, exist_ok=True)
     with replacing(place) as new:
         new.mkdir()
@@ -62,6 +62,8 @@ def publish(run: Run, name: str, folder: str | Path | None = None) -> Preset:
         )
         model = read_model(new)
         measured = task.measure(model)
+        if missing := [metric for metric in measured if metric not in results]:
+            raise ValueError(f"{run.results} has no {missing[0]}. Measure the run again with --resume {run.folder}")
         _, sample = task.sample(model) or ("", "")
         preset = Preset(
             format=FORMAT,

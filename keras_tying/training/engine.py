@@ -273,15 +273,17 @@ def export(task: Task, run: Run) -> None:
     """Writes the SavedModel of a trained run of any backend.
 
     Raises:
-        ValueError: If the current backend is not TensorFlow.
+        ValueError: If the current backend is not TensorFlow, or a folder of the run is a link to another place.
         FileNotFoundError: If training has not ended.
+        BlockingIOError: If another process trains the run.
     """
     if not backend.WRITES_SAVED_MODELS:
         raise ValueError(
             f"A SavedModel needs the TensorFlow backend: {export_command(task, run)} "
             f"Received: KERAS_BACKEND={backend.NAME}"
         )
-    task.export(run.load_model(), run.saved_model)
+    with run.locked():
+        task.export(run.load_model(), run.saved_model)
 
 
 def export_command(task: Task, run: Run) -> str:
