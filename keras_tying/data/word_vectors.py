@@ -1,6 +1,6 @@
 """Word vectors in the text and binary formats of word2vec."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -43,9 +43,7 @@ def save_word_vectors(path: str | Path, words: list[str], matrix: np.ndarray) ->
     king 1.0 0.5
     queen 0.0 -2.0
     """
-    invalid = next((word for word in words if not word or " " in word or "\n" in word), None)
-    if invalid is not None:
-        raise ValueError(f"Words in a word2vec file must not be empty or contain spaces. Received: {invalid!r}")
+    check_words(words)
     matrix = np.asarray(matrix, "<f4")
     parts = [f"{len(words)} {matrix.shape[1]}\n".encode()]
     for word, row in zip(words, matrix, strict=True):
@@ -54,6 +52,13 @@ def save_word_vectors(path: str | Path, words: list[str], matrix: np.ndarray) ->
         else:
             parts.append(f"{word} {' '.join(map(repr, row.tolist()))}\n".encode())
     write_atomically(path, b"".join(parts))
+
+
+def check_words(words: Iterable[str]) -> None:
+    """Raises ValueError if a word cannot be in a word2vec file."""
+    invalid = next((word for word in words if not word or " " in word or "\n" in word), None)
+    if invalid is not None:
+        raise ValueError(f"Words in a word2vec file must not be empty or contain spaces. Received: {invalid!r}")
 
 
 def load_word_vectors(path: str | Path) -> tuple[list[str], np.ndarray]:
