@@ -258,7 +258,7 @@ class Run:
                 raise ValueError(f"expected a table, received {type(results).__name__}")
         except ValueError as error:
             raise ValueError(
-                f"{self.results} is damaged: {error}. Remove it, and measure the run again with --resume {self.folder}"
+                f"{self.results} is damaged: {error}. Measure the run again with --resume {self.folder}"
             ) from None
         return results
 
