@@ -86,6 +86,25 @@ def replacing(path: str | Path) -> Iterator[Path]:
         shutil.rmtree(unfinished, ignore_errors=True)
 
 
+def check_replaceable(folder: Path, mark: str) -> None:
+    """Checks that nothing else is lost when a folder is replaced with a new one.
+
+    Args:
+        folder: The folder. It may be missing, empty or a link, which `replacing` replaces itself.
+        mark: Name of a file that every folder of this kind holds.
+
+    Raises:
+        FileExistsError: If there is something else.
+    """
+    if folder.is_symlink() or not folder.exists():
+        return
+    if not folder.is_dir() or (any(folder.iterdir()) and not (folder / mark).is_file()):
+        raise FileExistsError(
+            f"{folder} holds other files, and only a folder with {mark} is replaced. Choose another folder, or remove "
+            "that one."
+        )
+
+
 def waiting_for(folder: Path, write: Callable[[], T], seconds: float = AWAY_SECONDS) -> T:
     """Calls a function that writes into a folder, again each second while a shared file system is away.
 

@@ -116,19 +116,32 @@ static TF_Tensor *tensor_of(const Entry *entry, int argc, char **argv) {
   for (int i = 0; i < argc; i++)
     if (!strncmp(argv[i], entry->name, length) && argv[i][length] == '=') values[count++] = argv[i] + length + 1;
   if (entry->rank > 1 || (entry->rank == 0 && count != 1)) fail(entry->name, "expected once, as INPUT=VALUE");
+  if (!count) fail(entry->name, "expected at least once, as INPUT=VALUE");
   size_t size = entry->type == TF_STRING ? sizeof(TF_TString) : TF_DataTypeSize(entry->type);
   TF_Tensor *tensor = TF_AllocateTensor(entry->type, &count, entry->rank, count * size);
   for (int64_t i = 0; i < count; i++) {
-    char *place = (char *)TF_TensorData(tensor) + i * size;
+    char *place = (char *)TF_TensorData(tensor) + i * size, *end = "";
     if (entry->type == TF_STRING) {
       TF_StringInit((TF_TString *)place);
       TF_StringCopy((TF_TString *)place, values[i], strlen(values[i]));
-    } else if (entry->type == TF_INT32) *(int32_t *)place = atoi(values[i]);
-    else if (entry->type == TF_FLOAT) *(float *)place = strtof(values[i], NULL);
+    } else if (entry->type == TF_INT32) *(int32_t *)place = strtol(values[i], &end, 10);
+    else if (entry->type == TF_FLOAT) *(float *)place = strtof(values[i], &end);
     else fail(entry->name, "only strings, int32 and float32 are read");
+    if (*end || end == values[i]) fail(entry->name, "expected a number");
   }
   free(values);
   return tensor;
+}
+
+/* Fails if an argument `INPUT=VALUE` is none of the inputs. */
+static void check_names(const Entry *inputs, int count, int argc, char **argv) {
+  for (int i = 0; i < argc; i++) {
+    size_t length = strcspn(argv[i], "=");
+    int known = 0;
+    for (int j = 0; j < count; j++)
+      known |= argv[i][length] && strlen(inputs[j].name) == length && !strncmp(argv[i], inputs[j].name, length);
+    if (!known) fail(argv[i], "expected INPUT=VALUE with an input of the signature");
+  }
 }
 
 static void print_tensor(const char *name, const TF_Tensor *tensor) {
@@ -169,6 +182,7 @@ int main(int argc, char **argv) {
   Bytes signature = find_signature((Bytes){start, start + meta_graph->length}, argv[2]);
   Entry inputs[MOST], outputs[MOST];
   int input_count = entries_of(signature, 1, inputs), output_count = entries_of(signature, 2, outputs);
+  check_names(inputs, input_count, argc - 3, argv + 3);
   TF_Output from[MOST], to[MOST];
   TF_Tensor *given[MOST], *answers[MOST];
   for (int i = 0; i < input_count; i++) {

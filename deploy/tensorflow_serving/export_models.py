@@ -3,7 +3,7 @@
 python deploy/tensorflow_serving/export_models.py saved_models
 """
 
-import sys
+import argparse
 from pathlib import Path
 
 import keras_tying as kt
@@ -34,11 +34,14 @@ def export_trained(trained, folder: Path) -> None:
             export.export_skip_gram(trained.model, trained.vocabulary, folder)
 
 
-def main(folder: str) -> None:
+def main(arguments: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("folder", type=Path, help="folder of the SavedModels")
+    folder = parser.parse_args(arguments).folder
     for place, name in MODELS.items():
-        export_trained(kt.load(name), Path(folder, place))
-        print(f"{Path(folder, place)}: {name}", flush=True)
+        export_trained(kt.load(name), folder / place)
+        print(f"{folder / place}: {name}", flush=True)
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main()

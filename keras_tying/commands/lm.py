@@ -4,7 +4,7 @@ import argparse
 
 from keras_tying.commands.options import DEFAULT_MODE, Option, real, whole
 from keras_tying.commands.text import check_text, text_options
-from keras_tying.commands.training import FLAG, model_option, training_command
+from keras_tying.commands.training import FLAG, check_not_set, model_option, training_command
 
 DESCRIPTION = """Trains a language model, resumes a run, evaluates one, scores text or writes it.
 
@@ -25,8 +25,10 @@ MODEL is a trained model of the zoo (see keras-tying list) or the folder of a ru
 
 
 def check_lm(arguments: argparse.Namespace) -> None:
-    """Raises ValueError for a text or a temperature that does not go with the mode."""
+    """Raises ValueError for changes of the text without effect, and a temperature that does not go with the mode."""
     check_text(arguments)
+    if not arguments.add_words:  # then the words are those of the model
+        check_not_set(arguments, "from", "data.vocabulary_size", "data.minimum_count")
     if "temperature" in arguments.given and (arguments.temperature is None) != (arguments.mode == "evaluate"):
         raise ValueError(
             "--temperature takes a number with --generate and none with --evaluate, which chooses it. "

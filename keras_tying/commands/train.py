@@ -1,6 +1,7 @@
 """The work of all training commands: new run, resume, evaluate."""
 
 import argparse
+import logging
 import shlex
 import tempfile
 import tomllib
@@ -24,6 +25,8 @@ from keras_tying.training.runs import Run, RunSettings
 from keras_tying.training.task import Task, check_run, check_task, open_task
 from keras_tying.zoo.presets import MANIFEST
 from keras_tying.zoo.recipes import Recipe, check_recordable, for_other_text, load_recipe, record_measured
+
+log = logging.getLogger(__name__)
 
 NOT_REPRODUCED = {
     *("run", "resume", "evaluate", "export", "restartable", "from_scratch", "record", "checkpoint_minutes"),
@@ -282,14 +285,19 @@ def _evaluate(task_class: type[Task], arguments: argparse.Namespace) -> int:
             check_data_dir(task.recipe.data.corpus, data_dir)
             task.settings = task.settings.model_copy(update={"data_dir": str(data_dir.resolve())})
         keras.utils.set_random_seed(task.settings.seed)
+        run = Run(folder)
+        results = run.read_results()  # before the model: they may be those of one that is older, but not of a newer one
         model = model_of(folder)
         task.open_text()
         lines, metrics = task.evaluate(model, arguments)
         for line in lines:
             print(f"{folder.name:12} {line}" if folder.parent == arguments.evaluate else line, flush=True)
-        run = Run(folder)
-        if metrics and (results := run.read_results()):  # a trained model of the zoo has none
+        if not metrics or not results:  # a trained model of the zoo has none
+            continue
+        if run.read_results() == results:
             run.write_results(results | metrics)
+        else:
+            log.warning("%s was trained meanwhile: its results do not get these of the model before.", folder)
     return 0
 
 

@@ -64,6 +64,9 @@ class Corpus:
         tokenization: Name of the tokenization, see `tokenize`. Defaults to `"words"`, for raw text.
         vocabulary_split: Name of the split whose words are the vocabulary. Defaults to `"train"`.
 
+    Raises:
+        ValueError: If a split is a string.
+
     Example:
 
     >>> import keras_tying as kt
@@ -76,6 +79,11 @@ class Corpus:
     splits: Mapping[str, Path | Sequence[Path] | Sequence[str]]
     tokenization: str = "words"
     vocabulary_split: str = "train"
+
+    def __post_init__(self):
+        for split, text in self.splits.items():
+            if isinstance(text, str):  # whose characters would be its lines
+                raise ValueError(f"Give a file as a Path, and text as a list of lines. Received: {split}={text[:80]!r}")
 
     def lines(self, split: str) -> Iterator[str]:
         """Lines of a split. Each call reads the split from its start."""

@@ -63,8 +63,11 @@ def unpack(archive: Path, member: str, folder: str) -> Path:
     """Unpacks a file of a zip or tar archive into `folder` of the cache, if it is not there yet.
 
     Raises:
+        FileNotFoundError: If there is no such archive.
         ValueError: If the file is not in the archive.
     """
+    if not archive.is_file():  # what the cache has may be of another one
+        raise FileNotFoundError(f"There is no file {archive}. Check the name or the folder given.")
     path = cache(folder) / member
     if not path.is_file():
         path.parent.mkdir(parents=True, exist_ok=True)

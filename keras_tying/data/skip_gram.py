@@ -17,6 +17,9 @@ from keras_tying.data.vocabulary import Vocabulary
 CHUNK = 2**18
 """Number of tokens in memory at a time. Contexts do not cross the boundaries of chunks."""
 
+LARGEST_WINDOW = np.iinfo(np.int8).max
+"""Reaches are drawn as bytes."""
+
 
 def ids_on_disk(tokens: Iterable[str], vocabulary: Vocabulary) -> np.ndarray:
     """Ids of a text, `int32 [N]`, in a memory-mapped temporary file.
@@ -107,7 +110,7 @@ class SkipGramBatches:
         ids: The text, `int32 [N]`, in memory or on disk.
         counts: Number of occurrences of each trained word, `[V]`. Words with a count of 0 are skipped.
         end_id: Integer, the id at the end of each line.
-        window: Integer, the maximum reach. Defaults to 5.
+        window: Integer, the maximum reach, at most 127. Defaults to 5.
         subsample: Float, threshold of `keep_probabilities`. Defaults to 1e-3.
         span: Integer `S`. Defaults to 16.
         spans: Integer `R`. Defaults to 64.
@@ -135,6 +138,8 @@ class SkipGramBatches:
         sizes = {"window": window, "span": span, "spans": spans, "negatives": negatives}
         for name, size in sizes.items():
             check_integer(name, size)
+        if window > LARGEST_WINDOW:
+            raise ValueError(f"`window` must be at most {LARGEST_WINDOW}. Received: window={window}")
         check_integer("seed", seed, least=0)
         check_integer("end_id", end_id, least=0)
         check_enough_words(int(np.count_nonzero(counts)))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from keras_tying.checks import check_integer
-from keras_tying.data.text import END_OF_SENTENCE, UNKNOWN, read_lines
+from keras_tying.data.text import END_OF_SENTENCE, LONGEST_LINE, UNKNOWN, read_lines
 from keras_tying.files import write_atomically
 from keras_tying.ids import check_ids
 
@@ -64,6 +64,8 @@ class Vocabulary:
     def from_counts(cls, counts: Counter[str], size: int | None = None, minimum_count: int = 1) -> "Vocabulary":
         """A vocabulary sorted by decreasing count, then alphabetically. `<unk>` counts for all words that are left out.
 
+        Words of a megabyte or with a NUL, which the file of a vocabulary cannot hold, are left out too.
+
         Args:
             counts: Number of occurrences of each word in the training text.
             size: Optional integer, the maximum number of words, including `<unk>` and `<eos>`.
@@ -76,8 +78,7 @@ class Vocabulary:
             check_integer("size", size, least=3)  # <unk>, <eos> and one word
         check_integer("minimum_count", minimum_count)
         specials = (END_OF_SENTENCE, UNKNOWN)
-        # A NUL makes a file binary, which is not read as a vocabulary.
-        ordinary = [w for w, c in counts.items() if c >= minimum_count and w not in specials and "\0" not in w]
+        ordinary = [w for w, c in counts.items() if c >= minimum_count and w not in specials and _can_be_read(w)]
         if not ordinary:
             raise ValueError(
                 f"The training text must have a word that occurs at least {minimum_count} times. "
@@ -155,6 +156,11 @@ class Vocabulary:
             return cls(words)
         except ValueError as error:
             raise ValueError(f"{path}: {error}") from None
+
+
+def _can_be_read(word: str) -> bool:
+    """Whether `read_lines` reads a word again: a NUL makes a file binary, and lines have at most 1 MiB."""
+    return "\0" not in word and len(word) < LONGEST_LINE // 4  # a character has up to four bytes
 
 
 def _fits_a_line(word: str) -> bool:

@@ -1,5 +1,6 @@
 """Word vectors in the text and binary formats of word2vec."""
 
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -42,9 +43,7 @@ def save_word_vectors(path: str | Path, words: list[str], matrix: np.ndarray) ->
     king 1.0 0.5
     queen 0.0 -2.0
     """
-    invalid = next((word for word in words if not word or " " in word or "\n" in word), None)
-    if invalid is not None:
-        raise ValueError(f"Words in a word2vec file must not be empty or contain spaces. Received: {invalid!r}")
+    check_words(words)
     matrix = np.asarray(matrix, "<f4")
     parts = [f"{len(words)} {matrix.shape[1]}\n".encode()]
     for word, row in zip(words, matrix, strict=True):
@@ -53,6 +52,13 @@ def save_word_vectors(path: str | Path, words: list[str], matrix: np.ndarray) ->
         else:
             parts.append(f"{word} {' '.join(map(repr, row.tolist()))}\n".encode())
     write_atomically(path, b"".join(parts))
+
+
+def check_words(words: Iterable[str]) -> None:
+    """Raises ValueError if a word cannot be in a word2vec file."""
+    invalid = next((word for word in words if not word or " " in word or "\n" in word), None)
+    if invalid is not None:
+        raise ValueError(f"Words in a word2vec file must not be empty or contain spaces. Received: {invalid!r}")
 
 
 def load_word_vectors(path: str | Path) -> tuple[list[str], np.ndarray]:
@@ -99,7 +105,7 @@ def vectors_for(vocabulary: Vocabulary, path: str | Path) -> np.ndarray:
 
     Raises:
         FileNotFoundError: If the file does not exist.
-        ValueError: If the file is malformed or truncated.
+        ValueError: If the file is malformed or truncated, or has none of the words.
 
     Example:
 
@@ -111,8 +117,27 @@ def vectors_for(vocabulary: Vocabulary, path: str | Path) -> np.ndarray:
     ...     vectors_for(vocabulary, path).tolist()
     [[0.0, -2.0], [nan, nan], [nan, nan], [nan, nan]]
     """
-    words, matrix = load_word_vectors(path)
+    return vectors_by_word(vocabulary, *load_word_vectors(path), path)
+
+
+def vectors_by_word(vocabulary: Vocabulary, words: Sequence[str], matrix: np.ndarray, origin: str | Path) -> np.ndarray:
+    """Rows of `matrix`, which are the vectors of `words`, for the words of a vocabulary; as `vectors_for`.
+
+    Args:
+        vocabulary: The vocabulary.
+        words: Word of each row.
+        matrix: Vectors `[N, H]`.
+        origin: Where they are from, for error messages.
+
+    Raises:
+        ValueError: If no word of the vocabulary has a vector.
+    """
     rows = {word: row for row, word in enumerate(words)}
+    if not (rows.keys() & set(vocabulary.words)) - {UNKNOWN, END_OF_SENTENCE}:
+        raise ValueError(
+            f"{origin} has a vector for none of the {len(vocabulary):,} words. Give vectors of this language, in the "
+            f"same case. Received: vectors of {', '.join(map(repr, words[:3])) or 'no words'}"
+        )
     vectors = np.full((len(vocabulary), matrix.shape[1]), np.nan, np.float32)
     for i, word in enumerate(vocabulary.words):
         if word in rows:
@@ -126,7 +151,7 @@ def _read_text(body: bytes, count: int, width: int) -> tuple[list[str], list]:
         raise ValueError(f"{len(lines)} words")
     words, rows = [], []
     for number, line in enumerate(lines, start=2):
-        word, *values = line.split(" ")
+        word, *values = line.rstrip(" \r").split(" ")  # word2vec and fastText end a line with a space
         if len(values) != width:
             raise ValueError(f"{len(values)} dimensions in line {number}")
         words.append(word)

@@ -47,6 +47,7 @@ def export_joint_language_model(
     Raises:
         ValueError: If model and vocabularies differ in size.
         RuntimeError: If the backend of Keras is not TensorFlow.
+        FileExistsError: If `path` holds something other than a SavedModel.
 
     Example:
 

@@ -45,6 +45,7 @@ def export_language_model(
     Raises:
         ValueError: If model and vocabulary differ in size.
         RuntimeError: If the backend of Keras is not TensorFlow.
+        FileExistsError: If `path` holds something other than a SavedModel.
 
     Example:
 

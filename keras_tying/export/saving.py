@@ -8,7 +8,7 @@ import tensorflow as tf
 from keras_tying import backend
 from keras_tying.data import Vocabulary
 from keras_tying.export.warm_up import write_warm_up
-from keras_tying.files import replacing
+from keras_tying.files import check_replaceable, replacing
 
 
 def check_exportable(model: keras.Model, vocabulary: Vocabulary) -> None:
@@ -65,8 +65,13 @@ def save_signatures(model: keras.Model, texts: tuple, signatures: dict, path: st
 
 
 def write_saved_model(module: tf.Module, signatures: dict, path: str | Path) -> None:
-    """Writes a module, with warm-up requests, to a temporary folder, then replaces `path` with it."""
+    """Writes a module, with warm-up requests, to a temporary folder, then replaces `path` with it.
+
+    Raises:
+        FileExistsError: If `path` holds something other than a SavedModel.
+    """
     path = Path(path)
+    check_replaceable(path, "saved_model.pb")
     path.parent.mkdir(parents=True, exist_ok=True)
     with replacing(path) as new:
         tf.saved_model.save(module, str(new), signatures=signatures)

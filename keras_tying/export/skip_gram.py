@@ -31,6 +31,7 @@ def export_skip_gram(model: keras.Model, vocabulary: Vocabulary, path: str | Pat
     Raises:
         ValueError: If model and vocabulary differ in size.
         RuntimeError: If the backend of Keras is not TensorFlow.
+        FileExistsError: If `path` holds something other than a SavedModel.
 
     Example:
 

@@ -43,6 +43,7 @@ def export_translator(
     Raises:
         ValueError: If model and subwords differ in size, or an argument is outside its range.
         RuntimeError: If the backend of Keras is not TensorFlow.
+        FileExistsError: If `path` holds something other than a SavedModel.
 
     Example:
 

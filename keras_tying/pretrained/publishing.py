@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from keras_tying.files import replacing, sha256_of, write_atomically
+from keras_tying.files import check_replaceable, replacing, sha256_of, write_atomically
 from keras_tying.pretrained.weights import read_model, write_model
 from keras_tying.tables import dump_table
 from keras_tying.tasks import TASKS
@@ -29,8 +29,9 @@ def publish(run: Run, name: str, folder: str | Path | None = None) -> Preset:
         The preset as written.
 
     Raises:
-        ValueError: If the name is not valid, or the text has changed.
+        ValueError: If the name is not valid, the text has changed, or the results of the run are damaged.
         FileNotFoundError: If training has not ended, or the text is missing.
+        FileExistsError: If `folder` holds something other than a preset under this name.
 
     Example:
 
@@ -41,14 +42,15 @@ def publish(run: Run, name: str, folder: str | Path | None = None) -> Preset:
     """
     if not NAME.fullmatch(name):
         raise ValueError(f"A preset's name has lower-case letters, digits and underscores. Received: {name!r}")
+    place = (preset_folder() if folder is None else Path(folder)) / name
+    check_replaceable(place, MANIFEST)
     run.check_finished()
-    if not run.results.exists():
+    results = run.read_results()
+    if not results:
         raise FileNotFoundError(f"{run.folder} has no results yet. Finish it with --resume {run.folder}")
     settings = run.settings()
     task = open_task(TASKS[settings.recipe.task], run)
     task.open_text()
-    results = json.loads(run.results.read_text(encoding="utf-8"))
-    place = (preset_folder() if folder is None else Path(folder)) / name
     place.parent.mkdir(parents=True, exist_ok=True)
     with replacing(place) as new:
         new.mkdir()
@@ -60,6 +62,8 @@ def publish(run: Run, name: str, folder: str | Path | None = None) -> Preset:
         )
         model = read_model(new)
         measured = task.measure(model)
+        if missing := [metric for metric in measured if metric not in results]:
+            raise ValueError(f"{run.results} has no {missing[0]}. Measure the run again with --resume {run.folder}")
         _, sample = task.sample(model) or ("", "")
         preset = Preset(
             format=FORMAT,

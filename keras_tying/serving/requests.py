@@ -14,8 +14,11 @@ from keras_tying.serving.signatures import DEFAULT, Signature, Spec
 
 COUNTS = ("k", "length")
 """Inputs that say how many words are asked for."""
-INTEGERS = {name: np.iinfo(name) for name in ("int32", "int64")}
-"""Ranges of integer types."""
+INTEGERS = ("int32", "int64")
+RANGES = {name: (np.iinfo(name).min, np.iinfo(name).max) for name in INTEGERS} | {
+    "float32": (float(np.finfo("float32").min), float(np.finfo("float32").max))
+}
+"""The least and the greatest number of each type."""
 
 
 class Request(NamedTuple):
@@ -135,10 +138,11 @@ def _value(name: str, spec: Spec, value: Any, limits: Limits) -> Any:
     """One value of an input, checked."""
     if spec.dtype == "string":
         return _text(name, value, limits)
-    integer = INTEGERS.get(spec.dtype)
+    integer = spec.dtype in INTEGERS
+    least, most = RANGES[spec.dtype]
     if isinstance(value, bool) or not isinstance(value, int if integer else (int, float)):
         raise _wrong(f"{name!r} is {'an integer' if integer else 'a number'}", value)
-    if integer and not integer.min <= value <= integer.max:
+    if not least <= value <= most:
         raise _wrong(f"{name!r} is a number of the type {spec.dtype}", value)
     if name in COUNTS and value > limits.words:
         raise RequestError(413, f"{name!r} is at most {limits.words}. Received: {value}")

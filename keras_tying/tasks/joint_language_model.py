@@ -24,6 +24,7 @@ from keras_tying.data import (
     vectors_for,
 )
 from keras_tying.data.text import warn_of_tokenization
+from keras_tying.data.word_vectors import vectors_by_word
 from keras_tying.inference import TrainedJointLanguageModel
 from keras_tying.inference.joint_language_model import model_inputs, sample_perplexity
 from keras_tying.tasks.markdown import markdown
@@ -174,10 +175,14 @@ class JointLanguageModelTask(Task):
 
     def _initial_vectors(self) -> dict[str, np.ndarray]:
         start, vectors = self.settings.initial_vectors, {}
+        own = {"source": self.source_vocabulary, "target": self.vocabulary}
         if "run" in start:
-            of_run = Run.open(start["run"]).load_model().word_vectors
-            vectors = {f"run.{side}": each for side, each in of_run.items()}
-        for side, vocabulary in (("source", self.source_vocabulary), ("target", self.vocabulary)):
+            run = Run.open(start["run"])
+            other = open_task(JointLanguageModelTask, run)
+            words = {"source": other.source_vocabulary.words, "target": other.vocabulary.words}
+            for side, matrix in run.load_model().word_vectors.items():
+                vectors[f"run.{side}"] = vectors_by_word(own[side], words[side], matrix, f"{run.folder} ({side})")
+        for side, vocabulary in own.items():
             if side in start:
                 vectors[side] = vectors_for(vocabulary, start[side])
         return vectors

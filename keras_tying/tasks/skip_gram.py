@@ -18,6 +18,7 @@ from keras_tying.data import (
     word_counts,
 )
 from keras_tying.data.skip_gram import check_enough_words, noise_distribution
+from keras_tying.data.word_vectors import check_words
 from keras_tying.inference import TrainedWordVectors
 from keras_tying.metrics import nearest_neighbours
 from keras_tying.tasks.markdown import markdown
@@ -52,6 +53,7 @@ class SkipGramTask(TextTask):
     def learn_vocabularies(self) -> dict[str, Any]:
         vocabulary = self.vocabulary_of_corpus()
         check_enough_words(len(vocabulary) - 2)  # without <unk> and <eos>
+        check_words(vocabulary.words)
         return {"vocabulary.txt": vocabulary}
 
     def load_text(self) -> None:

@@ -257,7 +257,10 @@ def finish(task: Task, model: keras.Model, run: Run, progress: Progress, distrib
         **training_record(task.settings, progress, task.unit, task.epoch_size),
         **distribution.description,
     }
-    earlier = run.read_results()
+    try:
+        earlier = run.read_results()
+    except ValueError:  # they are damaged, and written anew here
+        earlier = {}
     if earlier.get("history") == results["history"]:  # no epoch was trained: what `--evaluate` measured still holds
         results = earlier | results
     run.write_results(results)
@@ -273,15 +276,17 @@ def export(task: Task, run: Run) -> None:
     """Writes the SavedModel of a trained run of any backend.
 
     Raises:
-        ValueError: If the current backend is not TensorFlow.
+        ValueError: If the current backend is not TensorFlow, or a folder of the run is a link to another place.
         FileNotFoundError: If training has not ended.
+        BlockingIOError: If another process trains the run.
     """
     if not backend.WRITES_SAVED_MODELS:
         raise ValueError(
             f"A SavedModel needs the TensorFlow backend: {export_command(task, run)} "
             f"Received: KERAS_BACKEND={backend.NAME}"
         )
-    task.export(run.load_model(), run.saved_model)
+    with run.locked():
+        task.export(run.load_model(), run.saved_model)
 
 
 def export_command(task: Task, run: Run) -> str:

@@ -197,7 +197,7 @@ class Run:
         self.check_finished()
         try:
             return keras.saving.load_model(self.model)
-        except (ValueError, TypeError, LookupError, OSError, EOFError, BadZipFile, zlib.error) as error:
+        except (ValueError, TypeError, LookupError, OSError, EOFError, RuntimeError, BadZipFile, zlib.error) as error:
             raise ValueError(f"{self.model} cannot be loaded: {error}") from error
 
     def check_finished(self) -> None:
@@ -245,8 +245,22 @@ class Run:
         return self.folder / "results.json"
 
     def read_results(self) -> dict[str, Any]:
-        """What `results.json` holds; nothing before training has ended."""
-        return json.loads(self.results.read_text(encoding="utf-8")) if self.results.exists() else {}
+        """What `results.json` holds; nothing before training has ended.
+
+        Raises:
+            ValueError: If the file is damaged.
+        """
+        if not self.results.exists():
+            return {}
+        try:
+            results = json.loads(self.results.read_bytes())
+            if not isinstance(results, dict):
+                raise ValueError(f"expected a table, received {type(results).__name__}")
+        except ValueError as error:
+            raise ValueError(
+                f"{self.results} is damaged: {error}. Measure the run again with --resume {self.folder}"
+            ) from None
+        return results
 
     def write_results(self, results: dict[str, Any]) -> None:
         write_atomically(self.results, (json.dumps(results, indent=2) + "\n").encode())

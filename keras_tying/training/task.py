@@ -159,8 +159,16 @@ class Task(ABC):
         """The recipe's model, built, with other arguments where `changes` has them."""
 
     def create_model(self, changes: Mapping[str, Any], **sizes: int) -> keras.Model:
-        """A model of the zoo: the recipe's arguments, then the sizes of the text, then `changes`."""
+        """A model of the zoo: the recipe's arguments, the sizes of the text, then `changes`.
+
+        Raises:
+            ValueError: If the model does not take the arguments, or they contain a size of the text.
+        """
         model = self.recipe.model
+        if ignored := [name for name in sizes if name in model.arguments]:
+            raise ValueError(
+                f"model.{ignored[0]} is that of the text. Received: {model.arguments[ignored[0]]!r}. Leave it out."
+            )
         try:
             return zoo.create_model(model.name, **{**model.arguments, **sizes, **changes})
         except TypeError as error:

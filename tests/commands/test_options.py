@@ -62,6 +62,7 @@ TEXT = "lm --train-file a --valid-file b --test-file c"
         ("lm --add-words", "--add-words needs other options too. Missing: --from"),
         ("lm --from m --recipe r", "--from has no effect beside --recipe"),
         ("lm --from m --tied", "--from has no effect beside --tied"),
+        ("lm --from m --set data.minimum_count=3", "--set data.minimum_count=3 has no effect beside --from"),
         ("lm --from m --resume r", "Received also: --from"),
         ("word2vec --number 3", "--number needs --similar"),
         ("publish runs/x ../name", "expected a name without folders. Received: '../name'"),

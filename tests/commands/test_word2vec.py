@@ -12,6 +12,8 @@ import keras
 import numpy as np
 import pytest
 
+import keras_tying as kt
+
 REPOSITORY = Path(__file__).parents[2]
 SMALL = ["--set", "model.units=8", "data.minimum_count=2", "--epochs", "2", "--checkpoint-minutes", "0"]
 
@@ -104,6 +106,15 @@ def test_bad_arguments_are_named(tmp_path, run_here, arguments, message):
     process = run_here(*arguments, *extra)
     assert process.returncode == 2
     assert message in process.stderr
+
+
+def test_words_that_a_word2vec_file_cannot_hold_are_refused_before_training(tmp_path, run_here):
+    text = kt.data.Corpus("roses", {"train": ["a rose is a rose"] * 9})
+    kt.data.prepare_text(tmp_path / "text", text, kt.data.Vocabulary(["a", "new york", "rose", "<unk>", "<eos>"]))
+    process = run_here("train/word2vec.py", "--prepared", tmp_path / "text", "--run", tmp_path / "run")
+    assert process.returncode == 2
+    assert "must not be empty or contain spaces. Received: 'new york'" in process.stderr
+    assert not (tmp_path / "run").exists()
 
 
 def test_a_text_of_one_word_is_an_error_not_a_crash(tmp_path, run_here):

@@ -92,3 +92,10 @@ def test_errors_about_europarl_name_what_is_wrong(europarl, monkeypatch):
     monkeypatch.setattr(wmt, "EUROPARL_PAIRS", {"train": 5})
     with pytest.raises(ValueError, match=r"needs 5 pairs for train. Received: 4"):
         load_parallel("europarl", "fr", "en")
+
+
+def test_a_string_is_no_text():
+    with pytest.raises(
+        ValueError, match=r"Give a file as a Path, and text as a list of lines. Received: train='a.txt'"
+    ):
+        corpora.Corpus("mine", {"train": "a.txt"})

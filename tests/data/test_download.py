@@ -54,6 +54,9 @@ def test_files_are_unpacked_atomically(public, tmp_path, monkeypatch):
             downloads.unpack(archive, "text/a.txt", "kept")
     assert not [path for path in (tmp_path / "cache").rglob("*") if path.is_file()]
     assert downloads.unpack(archive, "text/a.txt", "kept").read_text() == "a" * 1000
+    archive.unlink()
+    with pytest.raises(FileNotFoundError, match=r"no file .*text\.zip"):
+        downloads.unpack(archive, "text/a.txt", "kept")
 
 
 def test_a_file_missing_in_an_archive_is_named(public, tmp_path):

@@ -111,6 +111,12 @@ def test_a_text_of_one_word_is_refused(line):
         SkipGramBatches(ids, word_counts(ids, words), words.end_id)
 
 
+def test_a_window_beyond_the_largest_is_refused(ids, counts, vocabulary):
+    next(batches(ids, counts, vocabulary, window=127).epoch(0))
+    with pytest.raises(ValueError, match=r"`window` must be at most 127. Received: window=128"):
+        batches(ids, counts, vocabulary, window=128)
+
+
 def test_a_text_on_disk_equals_the_text_in_memory(corpus, vocabulary, monkeypatch):
     monkeypatch.setattr(skip_gram, "CHUNK", 1000)
     tokens = list(corpus.tokens("valid"))

@@ -130,6 +130,14 @@ def test_words_with_other_white_space_survive_in_a_vocabulary(tmp_path):
     assert Vocabulary.load(tmp_path / "vocabulary.txt").words == vocabulary.words
 
 
+@pytest.mark.parametrize("word", ["x" * 2**20, "\0"])
+def test_a_word_that_its_file_cannot_hold_is_no_word(tmp_path, word):
+    vocabulary = Vocabulary.from_tokens(["a", word, word, "<eos>"])
+    assert vocabulary.words == ["<unk>", "<eos>", "a"]
+    vocabulary.save(tmp_path / "vocabulary.txt")
+    assert Vocabulary.load(tmp_path / "vocabulary.txt").words == vocabulary.words
+
+
 def test_an_altered_vocabulary_is_named(tmp_path):
     (tmp_path / "vocabulary.txt").write_text("a\n<unk>\na\n<eos>\n")
     with pytest.raises(ValueError, match=r"vocabulary.txt: .* twice: 'a'"):

@@ -55,6 +55,14 @@ def test_words_with_other_white_space_and_a_byte_order_mark_are_read(tmp_path, m
     np.testing.assert_array_equal(rows, matrix)
 
 
+def test_lines_that_end_with_a_space_are_read(tmp_path):
+    """The program that is called word2vec writes them so."""
+    for end in (b" \n", b" \r\n"):
+        (tmp_path / "a.txt").write_bytes(b"2 2" + end + b"cup 1.0 2.0" + end + b"moon 3.0 4.0" + end)
+        words, matrix = load_word_vectors(tmp_path / "a.txt")
+        assert (words, matrix.tolist()) == (["cup", "moon"], [[1, 2], [3, 4]])
+
+
 def test_a_word_with_a_space_is_refused(tmp_path, matrix):
     with pytest.raises(ValueError, match=r"Received: 'a cup'"):
         save_word_vectors(tmp_path / "a.txt", ["a cup", "b", "c"], matrix)
@@ -73,3 +81,5 @@ def test_words_missing_in_the_file_have_nan_vectors(tmp_path, matrix):
     vectors = vectors_for(Vocabulary(["moon", "tulip", "<unk>", "<eos>"]), tmp_path / "a.txt")
     np.testing.assert_array_equal(vectors[0], matrix[2])
     assert np.isnan(vectors[1:]).all()
+    with pytest.raises(ValueError, match=r"a.txt has a vector for none of the 3 words"):
+        vectors_for(Vocabulary(["MOON", "<unk>", "<eos>"]), tmp_path / "a.txt")

@@ -126,10 +126,17 @@ def test_compose_gives_the_server_files_that_exist():
             assert source == "models" or (SERVING / source).exists()
 
 
+@pytest.mark.parametrize("arguments", [[], ["--help"]])
+def test_a_folder_is_an_argument_of_the_export(arguments, capsys):
+    with pytest.raises(SystemExit):
+        export_models.main(arguments)
+    assert "folder" in "".join(capsys.readouterr())
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("models")
-    export_models.main(folder)
+    export_models.main([str(folder)])
     return folder
 
 

@@ -5,6 +5,7 @@ import pytest
 import tensorflow as tf
 
 from keras_tying import zoo
+from keras_tying.data import Vocabulary
 from keras_tying.export import export_skip_gram
 from keras_tying.inference import TrainedWordVectors
 from keras_tying.metrics import nearest_neighbours
@@ -86,3 +87,14 @@ def test_the_matrix_is_exported_once(exported, model):
 def test_a_vocabulary_of_another_size_is_refused(tmp_path, vocabulary):
     with pytest.raises(ValueError, match=r"has 301 words. Received: a vocabulary of 300"):
         export_skip_gram(zoo.skip_gram(301, 4), vocabulary, tmp_path / "1")
+
+
+def test_only_a_saved_model_is_replaced(tmp_path):
+    words = Vocabulary(["king", "queen", "<unk>", "<eos>"])
+    (tmp_path / "notes.txt").touch()
+    with pytest.raises(FileExistsError, match=r"only a folder with saved_model.pb is replaced"):
+        export_skip_gram(zoo.skip_gram(4, units=1), words, tmp_path)
+    (tmp_path / "1").mkdir()
+    for _ in range(2):
+        export_skip_gram(zoo.skip_gram(4, units=1), words, tmp_path / "1")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["1", "notes.txt"]

@@ -288,6 +288,23 @@ def test_publishing_again_replaces_the_preset(run, presets):
     assert [path.name for path in presets.iterdir()] == ["mine"]
 
 
+def test_only_a_preset_is_replaced(run, tmp_path):
+    shutil.copytree(run.folder, tmp_path / "mine")
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(FileExistsError, match=r"mine holds other files, and only a folder with preset.json"):
+        publish(Run(tmp_path / "mine"), "mine", tmp_path)
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_a_run_whose_results_lack_a_metric_is_not_published(run, tmp_path):
+    shutil.copytree(run.folder, tmp_path / "run")
+    copy = Run(tmp_path / "run")
+    copy.write_results({"validation_perplexity": 1.0})
+    with pytest.raises(ValueError, match=r"results.json has no test_perplexity. Measure the run again with --resume"):
+        publish(copy, "mine", tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
+
+
 def test_a_changed_text_is_not_measured(run, tmp_path):
     text = run.folder.parent / "text.txt"
     content = text.read_bytes()

@@ -63,6 +63,23 @@ def test_results_keep_what_evaluate_measures_until_the_run_goes_on(run):
     assert harness.resume("train/lm.py", run).results.keys() == plain.keys()
 
 
+def test_results_do_not_get_what_evaluate_measured_of_a_model_that_was_replaced_meanwhile(run, monkeypatch):
+    from keras_tying.tasks import LanguageModelTask
+
+    evaluate = LanguageModelTask.evaluate
+
+    def meanwhile(task, model, arguments):
+        measured = evaluate(task, model, arguments)
+        epochs(run, 2)
+        harness.resume("train/lm.py", run)
+        return measured
+
+    plain = run.results
+    monkeypatch.setattr(LanguageModelTask, "evaluate", meanwhile)
+    harness.succeed("train/lm.py", "--evaluate", run.folder, "--temperature")
+    assert run.results.keys() == plain.keys()
+
+
 def test_a_run_whose_next_checkpoint_cannot_be_written_keeps_all_files_whole(run):
     checkpoints, others = contents(run.folder / "checkpoints"), contents(run.folder)
     epochs(run, 2)

@@ -81,6 +81,7 @@ def refused(*command, message):
         (["--seed", 2**32], "seed"),
         (["--set", "optimisation.epocks=1"], "epocks"),
         (["--set", "model.dropout=1"], "dropout"),
+        (["--set", "model.vocabulary_size=5"], "model.vocabulary_size is that of the text. Received: 5"),
         (["--set", "optimisation.sequence_length=999"], "a shorter sequence length"),
         (
             ["--set", "optimisation.optimizer=adam", "optimisation.decoupled_weight_decay=0.1"],

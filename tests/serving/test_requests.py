@@ -37,6 +37,14 @@ WRONG = {
     ),
     "k's type": ("lm", {"signature_name": "next_word", "inputs": {"prefix": ["a"], "k": 1.5}}, "'k' is an integer"),
     "true": ("lm", {"signature_name": "next_word", "inputs": {"prefix": ["a"], "k": True}}, "'k' is an integer"),
+    "a float's range": (
+        "lm",
+        {
+            "signature_name": "generate",
+            "inputs": {"prefix": ["a"], "length": 1, "temperature": 10**400, "top_k": 0, "top_p": 1, "seed": 0},
+        },
+        "'temperature' is a number of the type float32",
+    ),
     "k's range": ("lm", {"signature_name": "next_word", "inputs": {"prefix": ["a"], "k": -(2**31) - 1}}, "type int32"),
 }
 LARGE = {

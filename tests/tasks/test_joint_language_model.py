@@ -13,8 +13,9 @@ from keras_tying.data import JointSamples, Vocabulary
 from keras_tying.inference.joint_language_model import model_inputs, sample_perplexity
 from keras_tying.tasks import JointLanguageModelTask
 from keras_tying.tasks.joint_language_model import JointBatches
-from keras_tying.training import Run, RunSettings, TrainingInterrupted, fit
+from keras_tying.training import Run, RunSettings, TrainingInterrupted, create_run, fit
 from keras_tying.training.optimisation import halved_rate
+from keras_tying.training.task import open_task
 from keras_tying.zoo.recipes import JointLanguageModelRecipe, Model, SampleOptimisation, load_recipe
 
 WORDS = 20
@@ -205,6 +206,30 @@ def test_perplexity_equals_a_numpy_computation_and_not_the_batches(rng, monkeypa
     np.testing.assert_allclose(sample_perplexity(model, samples), expected, rtol=1e-6)
     monkeypatch.setattr("keras_tying.inference.joint_language_model.SAMPLES_PER_CALL", 7)
     np.testing.assert_allclose(sample_perplexity(model, samples), expected, rtol=1e-6)
+
+
+def test_word_vectors_of_a_run_go_to_the_same_words(tmp_path, aligned_files):
+    """Also if the words have other ids than in that run; a word that it has not keeps its own vector."""
+    files = {split: [list(map(str, paths))] for split, paths in aligned_files.items()}
+    recipe = JointLanguageModelRecipe(model=Model(name="nnlm", arguments={"embedding_size": 4}))
+    settings = RunSettings(recipe_name="test", seed=3, command="", files=files, recipe=recipe)
+    start = create_run(JointLanguageModelTask(settings), tmp_path / "start")
+    task = open_task(JointLanguageModelTask, start)
+    task.open_text()
+    model = task.build_model()
+    model.save(start.model)
+
+    other = JointLanguageModelTask(settings.model_copy(update={"initial_vectors": {"run": str(start.folder)}}))
+    words = [*reversed(task.vocabulary.words), "new"]
+    other.vocabularies = {**task.vocabularies, "vocabulary.txt": Vocabulary(words)}
+    other.open_text()
+    vectors = other.build_model().word_vectors["target"]
+    np.testing.assert_array_equal(vectors[:-1], model.word_vectors["target"][::-1])
+    assert np.isfinite(vectors[-1]).all()
+
+    other.initial, other.vocabularies["vocabulary.txt"] = None, Vocabulary(["new", "<unk>", "<eos>"])
+    with pytest.raises(ValueError, match=r"start \(target\) has a vector for none of the 3 words"):
+        other.build_model()
 
 
 def test_text_too_short_for_a_batch_says_how_much_is_needed(tmp_path, rng):

@@ -1,9 +1,11 @@
 import os
 import shutil
+import zipfile
 
 import pytest
 
 from keras_tying.training import Run, RunSettings, runs
+from keras_tying.training.engine import export
 from keras_tying.zoo.recipes import LanguageModelRecipe, Model
 
 SETTINGS = RunSettings(
@@ -104,6 +106,32 @@ def test_a_folder_of_a_run_that_is_a_link_is_refused(tmp_path, name):
     (run.folder / name).symlink_to(tmp_path)
     with pytest.raises(ValueError, match=rf"{name} must be a folder of the run. Received: a link to "), run.locked():
         raise AssertionError("locked")
+    with pytest.raises(ValueError, match=rf"{name} must be a folder of the run"):
+        export(None, run)
+
+
+@pytest.mark.parametrize("content", [b"", b"[]", b'{"a": \xff}'])
+def test_damaged_results_are_named(tmp_path, content):
+    run = Run.create(tmp_path / "run", SETTINGS, write)
+    run.write_results({"epochs": 2})
+    assert run.read_results() == {"epochs": 2}
+    run.results.write_bytes(content)
+    with pytest.raises(ValueError, match=r"results.json is damaged: .* Measure the run again with --resume"):
+        run.read_results()
+
+
+def test_a_model_whose_file_has_a_damaged_flag_is_named(tmp_path):
+    run = Run.create(tmp_path / "run", SETTINGS, write)
+    with zipfile.ZipFile(run.model, "w") as file:
+        for name in ("metadata.json", "config.json", "model.weights.h5"):
+            file.writestr(name, "{}")
+    content = bytearray(run.model.read_bytes())
+    for place in range(len(content)):
+        if content[place : place + 4] == b"PK\x01\x02":
+            content[place + 8] |= 32
+    run.model.write_bytes(content)
+    with pytest.raises(ValueError, match=r"model.keras cannot be loaded: compressed patched data"):
+        run.load_model()
 
 
 def test_a_run_is_begun_once_it_had_a_checkpoint_even_if_all_are_deleted(tmp_path):
