@@ -13,18 +13,18 @@ from keras_tying.commands.exit_codes import RESUMABLE
 from keras_tying.commands.nnjm import check_aligned_files
 from keras_tying.commands.options import Command, Commands, Option, file_option, path, whole
 from keras_tying.commands.text import SPLIT_NAMES, check_data_dir
+from keras_tying.data.prepared.folder import has_shards
 from keras_tying.data.prepared.index import open_split
-from keras_tying.data.prepared.text import VOCABULARY
 
 
 def prepare_text(arguments: argparse.Namespace) -> int:
     files = {split: getattr(arguments, f"{split}_file") for split in data.SPLITS}
     given = {split: paths for split, paths in files.items() if paths}
-    counted = "train" in given or arguments.vocabulary or (arguments.folder / VOCABULARY).exists()
+    counted = "train" in given or arguments.vocabulary or has_shards(arguments.folder)
     if given and not counted:
         raise ValueError(
             f"The words of a new text are those of its --train-file, or of --vocabulary. Received: neither, and "
-            f"{arguments.folder} has no {VOCABULARY}"
+            f"{arguments.folder} holds no prepared text"
         )
     corpus = data.Corpus("files", given) if given else data.load_corpus(arguments.corpus, arguments.data_dir)
     corpus = dataclasses.replace(corpus, tokenization=arguments.tokenization or corpus.tokenization)

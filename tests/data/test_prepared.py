@@ -243,6 +243,32 @@ def test_an_interrupted_preparation_is_resumed(text, uninterrupted, tmp_path):
     assert files(folder) == files(uninterrupted.folder)
 
 
+@pytest.mark.parametrize("kind", ["text", "pairs", "aligned"])
+def test_an_attempt_that_wrote_no_shard_leaves_no_words(kind, pairs, tmp_path, monkeypatch):
+    def prepare(name, changed, **size):
+        some = [(changed(source), changed(target)) for source, target in pairs.pairs("valid")]
+        paths = [tmp_path / each for each in ("source", "target", "links")]
+        for path, lines in zip(paths, [*zip(*some, strict=True), ["0-0"] * len(some)], strict=True):
+            path.write_text("".join(f"{line}\n" for line in lines))
+        if kind == "text":
+            prepare_text(tmp_path / name, Corpus("some", {"train": paths[0]}, "plain"), **size)
+        elif kind == "pairs":
+            prepare_pairs(tmp_path / name, kt.data.ParallelCorpus("some", {"train": some}), **size)
+        else:
+            prepare_aligned(tmp_path / name, {"train": Bitext(*paths)}, **size)
+
+    def full(*_):
+        raise OSError("no space")
+
+    with monkeypatch.context() as context:
+        context.setattr("keras_tying.data.prepared.writing.write_shard", full)
+        with pytest.raises(OSError, match="no space"):
+            prepare("text", str.upper, size=210)
+    prepare("text", str, size=200)
+    prepare("expected", str, size=200)
+    assert files(tmp_path / "text") == files(tmp_path / "expected")
+
+
 def test_the_number_of_processes_does_not_change_the_files(text_files, tmp_path, run_python):
     for processes in ("1", "2"):
         run_python("train/prepare.py", "text", tmp_path / processes, *text_files, "--processes", processes)

@@ -1,9 +1,10 @@
 """The folder of a prepared text and its description."""
 
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Literal
 
+from keras_tying.data.prepared.index import INDEX, read_index
 from keras_tying.files import locked, write_atomically
 from keras_tying.tables import Table, dump_table, load_table
 
@@ -36,12 +37,15 @@ class Preparation(Table):
 def describe(folder: Path, preparation: Preparation) -> None:
     """Creates the folder of a text, or checks that an existing one was prepared with the same options.
 
+    The description of an attempt that ended before its first shard is replaced.
+
     Raises:
         ValueError: If it was prepared with other options.
         FileExistsError: If the folder has other files.
+        BlockingIOError: If another process prepares its first shard.
     """
     path = folder / DESCRIPTION
-    if path.exists():
+    if has_shards(folder):
         stored, requested = load_table(Preparation, path).model_dump(), preparation.model_dump()
         for name, value in requested.items():
             given = value is not None or name not in ("size", "source_size", "minimum_count")
@@ -53,7 +57,13 @@ def describe(folder: Path, preparation: Preparation) -> None:
         return
     check_folder(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    write_atomically(path, dump_table(preparation).encode())
+    with lock(folder) if path.exists() else nullcontext():
+        write_atomically(path, dump_table(preparation).encode())
+
+
+def has_shards(folder: Path) -> bool:
+    """Whether a part of a text is prepared. If not, the vocabulary in the folder may be that of another text."""
+    return any(read_index(index)[0] for index in sorted(folder.glob(f"*/{INDEX}")))
 
 
 def lock(folder: Path) -> AbstractContextManager[None]:
