@@ -248,7 +248,7 @@ def test_an_attempt_that_wrote_no_shard_leaves_no_words(kind, pairs, tmp_path, m
     def prepare(name, changed, **size):
         some = [(changed(source), changed(target)) for source, target in pairs.pairs("valid")]
         paths = [tmp_path / each for each in ("source", "target", "links")]
-        for path, lines in zip(paths, [*zip(*some, strict=True), ["0-0"] * len(some)], strict=True):
+        for path, lines in zip(paths, [*zip(*some, strict=True), [""] * len(some)], strict=True):
             path.write_text("".join(f"{line}\n" for line in lines))
         if kind == "text":
             prepare_text(tmp_path / name, Corpus("some", {"train": paths[0]}, "plain"), **size)
