@@ -1,11 +1,12 @@
 """The folder of a prepared text and its description."""
 
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Literal
 
 from keras_tying.data.prepared.index import INDEX, read_index
-from keras_tying.files import locked, write_atomically
+from keras_tying.files import locked, remove_unfinished, write_atomically
 from keras_tying.tables import Table, dump_table, load_table
 
 DESCRIPTION = "prepared.toml"
@@ -66,11 +67,18 @@ def has_shards(folder: Path) -> bool:
     return any(read_index(index)[0] for index in sorted(folder.glob(f"*/{INDEX}")))
 
 
-def lock(folder: Path) -> AbstractContextManager[None]:
-    """Keeps other processes from writing to the folder of a text. Raises BlockingIOError if another one is."""
-    return locked(
-        folder / DESCRIPTION, f"{folder} is being prepared by another process. Wait until it ends, or stop it."
-    )
+@contextmanager
+def lock(folder: Path) -> Iterator[None]:
+    """Keeps other processes from writing to the folder of a text, and removes what killed ones left unfinished in it.
+
+    Raises:
+        BlockingIOError: If another process writes there.
+    """
+    refusal = f"{folder} is being prepared by another process. Wait until it ends, or stop it."
+    with locked(folder / DESCRIPTION, refusal):
+        for place in (folder, *folder.glob("*/")):
+            remove_unfinished(place)
+        yield
 
 
 def check_folder(folder: Path) -> None:
