@@ -269,7 +269,10 @@ def finish(task: Task, model: keras.Model, run: Run, progress: Progress, distrib
         **training_record(task.settings, progress, task.unit, task.epoch_size),
         **distribution.description,
     }
-    earlier = run.read_results()
+    try:
+        earlier = run.read_results()
+    except ValueError:  # a damaged file, which is replaced
+        earlier = {}
     if earlier.get("history") == results["history"]:  # no epoch was trained: what `--evaluate` measured still holds
         results = earlier | results
     run.write_results(results)
