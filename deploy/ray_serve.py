@@ -106,6 +106,9 @@ def application(models: dict[str, str], limits: dict[str, int], options: argpars
 
 
 def parse(arguments: list[str] | None = None) -> argparse.Namespace:
+    import keras_tying_cli  # noqa: F401 - it keeps Keras out of this process
+    from keras_tying.serving.routes import named_sources
+
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     add = parser.add_argument
     add("models", nargs="+", metavar="NAME[=FOLDER]", help="a trained model of the zoo, or a name for a folder")
@@ -124,12 +127,17 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     limits.add_argument("--sentences", type=int, default=128, help="rows (default: %(default)s)")
     limits.add_argument("--characters", type=int, default=4000, help="of a text (default: %(default)s)")
     limits.add_argument("--words", type=int, default=256, help="`k` and `length` (default: %(default)s)")
-    return parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
+    try:
+        options.models = named_sources(options.models)
+    except ValueError as error:
+        parser.error(str(error))
+    return options
 
 
 def main() -> None:
     options = parse()
-    sources = dict((each.split("=", 1) if "=" in each else (each, each)) for each in options.models)
+    sources = options.models
     limits = {name: getattr(options, name) for name in ("request_bytes", "sentences", "characters", "words")}
     own = {"num_cpus": options.cpus * options.replicas * len(sources), "include_dashboard": False}
     ray.init(options.address, log_to_driver=False, **(own if options.address == "local" else {}))

@@ -9,9 +9,9 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 
 class Table(BaseModel):
-    """A TOML table. Unknown keys and values of the wrong type are errors. No value is converted."""
+    """A TOML table. Unknown keys, values of the wrong type, infinity and NaN are errors. No value is converted."""
 
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, protected_namespaces=())
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, protected_namespaces=(), allow_inf_nan=False)
 
 
 TableT = TypeVar("TableT", bound=Table)

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from keras_tying.files import write_atomically
-from keras_tying.zoo.presets import model_at
 from studies.commands.compare import PHRASES
 from studies.pages import table
 from studies.plots import COLOURS, panel, write_png
@@ -30,12 +29,11 @@ def draw_curves(paths: Sequence[Path], output: Path, top: float | None = None) -
 
 
 def print_next_words(
-    paths: Sequence[Path], phrases: Sequence[str] | None = None, words: int = 10, output: Path | None = None
+    runs: Sequence[str | Path], phrases: Sequence[str] | None = None, words: int = 10, output: Path | None = None
 ) -> int:
     from keras_tying.pretrained.loading import load_for
 
-    named = zip(labels(paths), paths, strict=True)
-    models = {label: load_for("language_model", model_at(str(path))) for label, path in named}
+    models = {label: load_for("language_model", run) for label, run in zip(labels(runs), runs, strict=True)}
     text = next_words_table(models, phrases or PHRASES, words)
     print(text)
     if output:

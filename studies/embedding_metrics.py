@@ -17,7 +17,7 @@ from keras_tying.metrics import nearest_neighbours, pair_correlations, word_simi
 from keras_tying.pretrained import load
 from keras_tying.pretrained.loading import open_trained
 from keras_tying.training import Run
-from keras_tying.zoo.presets import MANIFEST, model_at, parse_manifest
+from keras_tying.zoo.presets import MANIFEST, parse_manifest
 from studies.results import labels, read_results
 
 
@@ -45,11 +45,11 @@ class Embedding:
         return {word: i for i, word in enumerate(self.words)}
 
 
-def read_embeddings(paths: Sequence[Path]) -> list[Embedding]:
+def read_embeddings(paths: Sequence[str | Path]) -> list[Embedding]:
     """Reads the embeddings of trained models and word2vec files.
 
     Args:
-        paths: Folders of runs, or names of trained models of the zoo, whose models have one vocabulary, or
+        paths: Folders of runs as `Path`, or names of trained models of the zoo, whose models have one vocabulary, or
             word2vec files (binary if their name ends in `.bin`).
 
     Raises:
@@ -65,25 +65,25 @@ def read_embeddings(paths: Sequence[Path]) -> list[Embedding]:
     ]
 
 
-def trainings(paths: Sequence[Path]) -> list[dict[str, Any]]:
+def trainings(paths: Sequence[str | Path]) -> list[dict[str, Any]]:
     """Seed, time, device, commit and versions of the training of each run; files have none."""
     kept = ("seed", "epochs", "wall_time_seconds", "device", "precision", "commit", "versions")
     described = zip(paths, labels(paths), strict=True)
-    trained = {label: _training(path) for path, label in described if not path.is_file()}
+    trained = {label: _training(path) for path, label in described if not Path(path).is_file()}
     return [{"run": label, **{key: results.get(key) for key in kept}} for label, results in trained.items()]
 
 
-def _training(path: Path) -> dict[str, Any]:
+def _training(path: str | Path) -> dict[str, Any]:
     """What is known of the training of a run or of a trained model of the zoo."""
-    _, folder = open_trained(model_at(str(path)))
+    _, folder = open_trained(path)
     manifest = folder / MANIFEST
     return parse_manifest(manifest).training if manifest.is_file() else read_results(Run(folder).results) or {}
 
 
-def _read(path: Path, source: str) -> list[Embedding]:
-    if path.is_file():
-        return [Embedding(source.removesuffix(path.suffix), source, *load_word_vectors(path))]
-    trained = load(model_at(str(path)))
+def _read(path: str | Path, source: str) -> list[Embedding]:
+    if Path(path).is_file():
+        return [Embedding(source.removesuffix(Path(path).suffix), source, *load_word_vectors(path))]
+    trained = load(path)
     model = trained.model
     matrices = model.embedding_matrices()
     if "source" in matrices:

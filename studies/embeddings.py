@@ -212,7 +212,7 @@ def measure(arguments: argparse.Namespace, command: str) -> int:
     sets = [read_similarity_set(path) for path in arguments.set or ()] or load_similarity_sets(arguments.data_dir)
     embeddings = read_embeddings(arguments.runs)
     results = measure_embeddings(embeddings, sets, arguments.words, arguments.most_frequent)
-    first = arguments.runs[0]
+    first = Path(arguments.runs[0])
     folder = arguments.output or (first if first.is_dir() else first.parent) / "embeddings"
     start = recipe_folder() / "results" / arguments.record if arguments.record else folder / "embeddings"
     written = [start.with_name(f"{start.name}.json")]

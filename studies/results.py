@@ -88,7 +88,7 @@ def recorded_command(script: str, given: Mapping[str, Any], positional: str = ""
     return " ".join(words)
 
 
-def labels(paths: Sequence[Path]) -> list[str]:
+def labels(paths: Sequence[str | Path]) -> list[str]:
     """The shortest ends of paths that distinguish them, without the ending `.json`.
 
     Raises:
@@ -99,14 +99,15 @@ def labels(paths: Sequence[Path]) -> list[str]:
     >>> labels([Path("a/lr0.1"), Path("a/lr0.5"), Path("b/lr0.5"), Path("results/c.json")])
     ['lr0.1', 'a/lr0.5', 'b/lr0.5', 'c']
     """
-    parts = [path.resolve().parts for path in paths]
+    resolved = [Path(path).resolve() for path in paths]
+    parts = [path.parts for path in resolved]
     if repeated := {str(path) for path, each in zip(paths, parts, strict=True) if parts.count(each) > 1}:
         raise ValueError(f"Each run is named once. Received twice: {', '.join(sorted(repeated))}")
     found = []
     for i, own in enumerate(parts):
         shared = max((_common_end(own, other) for j, other in enumerate(parts) if j != i), default=0)
         found.append("/".join(own[-shared - 1 :]).removesuffix(".json"))
-    return found if len(set(found)) == len(found) else [str(path.resolve()) for path in paths]
+    return found if len(set(found)) == len(found) else list(map(str, resolved))
 
 
 def _common_end(first: Sequence[str], second: Sequence[str]) -> int:

@@ -1,5 +1,6 @@
 """Files and folders are replaced whole, links are not followed, and locks end with their process."""
 
+import errno
 import os
 import signal
 import subprocess
@@ -102,6 +103,16 @@ def test_a_folder_that_cannot_be_put_in_place_leaves_the_old(tmp_path, monkeypat
         killed()
     assert os.listdir(tmp_path) == ["folder"]
     assert os.listdir(path) == ["old"]
+
+
+def test_a_file_that_does_not_fit_is_named(tmp_path, monkeypatch):
+    def full(handle):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match=f"No space left on device: '{tmp_path / 'file'}'"):
+        write_atomically(tmp_path / "file", b"content")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_only_what_is_unfinished_is_removed(tmp_path):

@@ -70,6 +70,8 @@ def change_epochs(runs: Sequence[Run], epochs: int, record: bool) -> None:
             for _, settings in changed:
                 check_recordable(settings.recipe_name, settings.recipe)
         for run, settings in changed:
+            if settings != run.settings():
+                run.results.unlink(missing_ok=True)  # first: a run with results counts as finished
             write_atomically(run.config, dump_table(settings).encode())
 
 

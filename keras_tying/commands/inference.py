@@ -79,6 +79,8 @@ def translate(arguments: argparse.Namespace) -> int:
             figure.savefig(image, format=plot.suffix[1:] or "png", dpi=150)
             write_atomically(plot, image.getvalue())
             plot = None
+    if plot is not None:
+        raise ValueError(f"--attention plots the first sentence of standard input. Received: none for {plot}")
     return 0
 
 

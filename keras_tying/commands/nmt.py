@@ -1,6 +1,7 @@
 """`keras-tying nmt`: trains translators, and translates."""
 
 import argparse
+from pathlib import Path
 
 from keras_tying.commands.options import DEFAULT_MODE, Option, file_option, whole
 from keras_tying.commands.training import FLAG, check_not_set, data_dir_option, model_option, training_command
@@ -25,7 +26,7 @@ PAIR = ("SOURCE", "TARGET")
 
 
 def check(arguments: argparse.Namespace) -> None:
-    """Raises ValueError for a text of which a part is missing, and for changes of the recipe without effect."""
+    """Raises an error for a part of a text that is missing, changes of the recipe without effect, and a plot's path."""
     given = arguments.given
     if "valid" in given and not {"source", "prepared"} & set(given):
         raise ValueError(
@@ -33,10 +34,23 @@ def check(arguments: argparse.Namespace) -> None:
         )
     check_not_set(arguments, "prepared", "data.vocabulary_size", "data.maximum_length")
     check_not_set(arguments, "subwords", "data.vocabulary_size")
+    if arguments.attention:
+        check_plot(arguments.attention)
     if arguments.mode == "overlap" and len(arguments.recipe) > 1:
         raise ValueError(f"--overlap takes one recipe. Received: --recipe {' '.join(arguments.recipe)}")
     if arguments.mode == "overlap" and (others := [each for each in arguments.set if not each.startswith("data.")]):
         raise ValueError(f"--overlap takes only values of [data]. Received: --set {' '.join(others)}")
+
+
+def check_plot(path: Path) -> None:
+    """Raises an error for the path of a plot that could not be written."""
+    from matplotlib.figure import Figure
+
+    endings = Figure().canvas.get_supported_filetypes()
+    if path.suffix and path.suffix[1:] not in endings:
+        raise ValueError(f"--attention takes a file that ends in one of {', '.join(endings)}. Received: {path}")
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"There is no folder {path.parent} for the plot {path.name}. Create it.")
 
 
 COMMAND = training_command(

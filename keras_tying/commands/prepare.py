@@ -4,7 +4,9 @@ import argparse
 import dataclasses
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from itertools import chain
+from pathlib import Path
 
 from tqdm import tqdm
 
@@ -13,21 +15,23 @@ from keras_tying.commands.exit_codes import RESUMABLE
 from keras_tying.commands.nnjm import check_aligned_files
 from keras_tying.commands.options import Command, Commands, Option, file_option, path, whole
 from keras_tying.commands.text import SPLIT_NAMES, check_data_dir
+from keras_tying.data.prepared.folder import description_of, has_shards
 from keras_tying.data.prepared.index import open_split
-from keras_tying.data.prepared.text import VOCABULARY
+from keras_tying.data.text import check_is_file
 
 
 def prepare_text(arguments: argparse.Namespace) -> int:
     files = {split: getattr(arguments, f"{split}_file") for split in data.SPLITS}
     given = {split: paths for split, paths in files.items() if paths}
-    counted = "train" in given or arguments.vocabulary or (arguments.folder / VOCABULARY).exists()
+    counted = "train" in given or arguments.vocabulary or has_shards(arguments.folder)
     if given and not counted:
         raise ValueError(
             f"The words of a new text are those of its --train-file, or of --vocabulary. Received: neither, and "
-            f"{arguments.folder} has no {VOCABULARY}"
+            f"{arguments.folder} holds no prepared text"
         )
+    _check_files(given.values())
     corpus = data.Corpus("files", given) if given else data.load_corpus(arguments.corpus, arguments.data_dir)
-    corpus = dataclasses.replace(corpus, tokenization=arguments.tokenization or corpus.tokenization)
+    corpus = dataclasses.replace(corpus, tokenization=_tokenization(arguments, "text", corpus.tokenization))
     with Progress() as progress:
         prepared = data.prepare_text(
             arguments.folder,
@@ -40,6 +44,18 @@ def prepare_text(arguments: argparse.Namespace) -> int:
         )
     print(f"vocabulary  {len(prepared.vocabulary()):,} words\nfolder      {arguments.folder}")
     return 0
+
+
+def _check_files(splits: Iterable[list[Path]]) -> None:
+    """Raises an error for a file that is missing, before the splits that come first are written."""
+    for file in chain.from_iterable(splits):
+        check_is_file(file)
+
+
+def _tokenization(arguments: argparse.Namespace, kind: str, default: str) -> str:
+    """The tokenization that is given, else that of the text in the folder, else the default."""
+    stored = description_of(arguments.folder, kind).tokenization if has_shards(arguments.folder) else None
+    return arguments.tokenization or stored or default
 
 
 def prepare_pairs(arguments: argparse.Namespace) -> int:
@@ -65,8 +81,10 @@ def prepare_pairs(arguments: argparse.Namespace) -> int:
 
 def prepare_aligned(arguments: argparse.Namespace) -> int:
     files = {split: paths for split in data.SPLITS if (paths := getattr(arguments, split))}
+    _check_files(files.values())
     counts = set(map(len, files.values()))
-    tokenization = arguments.tokenization or ("spaces" if counts == {3} else "words")  # links count tokens
+    default = "spaces" if counts == {3} else "words"  # links count tokens
+    tokenization = _tokenization(arguments, "aligned", default)
     if counts == {2} and not all((arguments.folder / f"{split}.align").exists() for split in files):
         print("without links: eflomal aligns the text first", flush=True)
     with Progress() as progress:
@@ -194,7 +212,7 @@ COMMAND = Commands(
                 ),
                 Option(
                     "tokenization",
-                    "how lines are split into words (default: as the corpus needs it)",
+                    "how lines are split into words (default: as in the folder; else as the corpus needs it)",
                     settings={"choices": data.TOKENIZATIONS},
                 ),
                 file_option(
@@ -249,7 +267,7 @@ COMMAND = Commands(
                 ),
                 Option(
                     "tokenization",
-                    "how lines are split into tokens (default: at spaces with links, else into words)",
+                    "how lines are split (default: as in the folder; else at spaces with links, or into words)",
                     settings={"choices": data.TOKENIZATIONS},
                 ),
                 *(

@@ -20,6 +20,7 @@ from keras_tying.distribution import Distribution, open_distribution
 from keras_tying.pretrained.loading import model_of, open_trained
 from keras_tying.tables import validate_table
 from keras_tying.tasks import TranslationTask
+from keras_tying.training.callbacks import TrainingInterrupted
 from keras_tying.training.engine import create_runs, export, train
 from keras_tying.training.runs import Run, RunSettings
 from keras_tying.training.task import Task, check_run, check_task, open_task
@@ -66,7 +67,11 @@ def run_training(task_class: type[Task], arguments: argparse.Namespace) -> int:
     runs = _open_runs(task_class, arguments, distribution, new_task)
     for task, run in runs:
         if len(runs) == 1 or (arguments.resume and arguments.epochs) or not run.results.exists():
-            train(task, run, distribution, arguments.checkpoint_minutes, arguments.from_scratch)
+            try:
+                train(task, run, distribution, arguments.checkpoint_minutes, arguments.from_scratch)
+            except TrainingInterrupted as stopped:
+                stopped.run = arguments.resume or run.folder  # which holds several runs, if they are resumed together
+                raise
         if arguments.record and distribution.is_chief:
             record_measured(task.settings.recipe_name, task.recipe, run.read_results())
     return 0

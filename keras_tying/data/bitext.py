@@ -189,6 +189,8 @@ def parse_links(lines: tuple[str, ...], path: Path | None, first: int) -> tuple[
     >>> pairs, indices = parse_links(("0-1 2-0", "", "1-1"), None, first=1)
     >>> pairs.tolist(), indices.tolist()
     ([[0, 1], [2, 0], [1, 1]], [0, 0, 2])
+    >>> parse_links(("", ""), None, first=1)[0].shape
+    (0, 2)
     """
     lines = tuple(" ".join(tokenize(line, "spaces")) for line in lines)
     for number, line in enumerate(lines, start=first):
@@ -196,5 +198,5 @@ def parse_links(lines: tuple[str, ...], path: Path | None, first: int) -> tuple[
             wrong = next(pair for pair in line.split() if not PAIR.fullmatch(pair))
             raise ValueError(f"{path}, line {number}: expected pairs such as 3-4. Received: {wrong!r}")
     counts = [line.count("-") for line in lines]
-    numbers = np.fromstring(" ".join(lines).replace("-", " "), np.int64, sep=" ")
+    numbers = np.array(" ".join(lines).replace("-", " ").split(), np.int64)
     return numbers.reshape(-1, 2), np.repeat(np.arange(len(lines)), counts)

@@ -166,6 +166,14 @@ def warn_of_tokenization(lines: Iterable[str], tokenization: str) -> None:
         log.warning(message, found[0].string[: found[0].end()].split()[-1])
 
 
+def check_is_file(path: Path) -> None:
+    """Raises FileNotFoundError or IsADirectoryError if the path is not that of a file."""
+    if path.is_dir():
+        raise IsADirectoryError(f"Expected a text file but {path} is a folder. Name a file inside it.")
+    if not path.exists():
+        raise FileNotFoundError(f"There is no file {path}. Check the name or the folder given.")
+
+
 def read_lines(path: str | Path, cut: bool = False) -> Iterator[str]:
     """Lines of a UTF-8 file, without line breaks. The file is gzipped if its name ends in `.gz`.
 
@@ -193,10 +201,7 @@ def read_lines(path: str | Path, cut: bool = False) -> Iterator[str]:
     ['a rose is a rose']
     """
     path = Path(path)
-    if path.is_dir():
-        raise IsADirectoryError(f"Expected a text file but {path} is a folder. Name a file inside it.")
-    if not path.exists():
-        raise FileNotFoundError(f"There is no file {path}. Check the name or the folder given.")
+    check_is_file(path)
     with _opened(path) as file:
         beginning = file.peek(LOOKED_AT)[:LOOKED_AT]
         if not beginning:

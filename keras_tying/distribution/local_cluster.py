@@ -42,7 +42,7 @@ def run_cluster(command: list[str], workers: int, restarts: int = 0, grace_secon
 
 def _run_once(command: list[str], workers: int, grace_seconds: float, asked_to_stop: threading.Event) -> int:
     addresses = [f"127.0.0.1:{port}" for port in free_ports(workers)]
-    processes = []
+    processes, printers = [], []
     for index in range(workers):
         config = {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": index}}
         process = subprocess.Popen(
@@ -50,11 +50,12 @@ def _run_once(command: list[str], workers: int, grace_seconds: float, asked_to_s
             env={**os.environ, "TF_CONFIG": json.dumps(config)},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            text=True,
         )
         print(f"[cluster] worker {index} is process {process.pid}", flush=True)
-        threading.Thread(target=_print_lines, args=(index, process), daemon=True).start()
+        printer = threading.Thread(target=_print_lines, args=(index, process), daemon=True)
+        printer.start()
         processes.append(process)
+        printers.append(printer)
 
     def pass_on(number, frame):
         asked_to_stop.set()
@@ -63,7 +64,10 @@ def _run_once(command: list[str], workers: int, grace_seconds: float, asked_to_s
 
     handlers = {number: signal.signal(number, pass_on) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        return _wait(processes, grace_seconds)
+        code = _wait(processes, grace_seconds)
+        for printer in printers:
+            printer.join(grace_seconds)  # not for ever: a child of the worker may hold its output open
+        return code
     finally:
         for number, handler in handlers.items():
             signal.signal(number, handler)
@@ -92,7 +96,8 @@ def _wait(processes: list[subprocess.Popen], grace_seconds: float) -> int:
 def _print_lines(index: int, process: subprocess.Popen) -> None:
     assert process.stdout is not None
     for line in process.stdout:
-        print(f"[{index}] {line}", end="", flush=True)
+        sys.stdout.buffer.write(b"[%d] %b" % (index, line))  # any bytes: a worker waits if nobody reads its output
+        sys.stdout.flush()
 
 
 def free_ports(count: int) -> list[int]:

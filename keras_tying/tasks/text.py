@@ -39,8 +39,12 @@ class TextTask(Task):
             changes["data.corpus"] = prepared.name
             if prepared.name == "files":
                 changes["data.tokenization"] = prepared.tokenization
-        elif any(getattr(arguments, f"{split}_file") for split in cls.splits) and not data.tokenization:
-            changes["data.tokenization"] = "words"
+        elif cls.given_files(arguments):
+            if not data.tokenization:
+                changes["data.tokenization"] = "words"
+        elif data.corpus == "files":
+            options = ", ".join(f"--{split}-file" for split in cls.splits)
+            raise ValueError(f"The recipe is for your own text. Missing: {options}, or --prepared")
         if arguments.tokenization:
             changes["data.tokenization"] = arguments.tokenization
         if arguments.tied:

@@ -120,10 +120,12 @@ class TranslationTask(Task):
         self.pairs = {"train": self.training_pairs()}
         corpus = self.corpus()
         self.text = {split: list(corpus.pairs(split)) for split in corpus.splits if split != "train"}
-        encoded = {
-            split: SentencePairs.encode(pairs, self.subwords, self.subwords) for split, pairs in self.text.items()
-        }
-        self.pairs |= encoded
+        for split, pairs in self.text.items():
+            try:
+                self.pairs[split] = SentencePairs.encode(pairs, self.subwords, self.subwords)
+            except ValueError as error:
+                names = " and ".join(str(part) for part in self.text_parts()[split] if isinstance(part, Path))
+                raise ValueError(f"The {split} text {names}: {error}") from None
 
     def training_pairs(self) -> SentencePairs:
         if self.settings.prepared:

@@ -26,7 +26,7 @@ class TrainingInterrupted(Exception):
     """Training stopped on request, after a checkpoint.
 
     Attributes:
-        run: Folder of the run.
+        run: Folder of the run, or of the runs that one command resumes.
     """
 
     def __init__(self, message: str = "Stopped.", run: Path | None = None):

@@ -73,6 +73,18 @@ def check_trainable(task: Task, replicas: int) -> None:
     Raises:
         ValueError: If training cannot begin.
     """
+    o = task.recipe.optimisation
+    needing = {
+        "patience": o.patience,
+        "halve_when_worse": o.halve_when_worse,
+        "averaging": o.averaging == "non_monotonic" and o.averaging,
+    }
+    for name, value in needing.items():
+        if value and "val_perplexity" not in task.validation_metrics:
+            raise ValueError(
+                f"optimisation.{name} needs a validation perplexity, which {task.script} does not measure. "
+                f"Received: {name}={value!r}. Leave it out."
+            )
     batches = compile_model(task, build_model(task))
     if isinstance(batches, BlockBatches):
         rows_per_replica(batches.batch_size, replicas)

@@ -44,15 +44,20 @@ def make_optimizer(optimisation: Optimisation, updates_per_epoch: int) -> keras.
     adaptive = o.optimizer in ("adam", "rmsprop")
     ours = adaptive or (o.optimizer == "sgd" and o.clip_norm is not None)
     needs = {
-        "decoupled_weight_decay": (o.decoupled_weight_decay, ours and not adaptive, "the optimizer sgd"),
-        "l2": (o.l2, ours, "the optimizer adam, rmsprop or sgd"),
-        "averaging": (o.averaging, ours, "the optimizer adam, rmsprop or sgd"),
+        "decoupled_weight_decay": (ours and not adaptive, "the optimizer sgd with a clip_norm"),
+        "l2": (ours, "the optimizer adam, rmsprop, or sgd with a clip_norm"),
+        "averaging": (ours, "the optimizer adam, rmsprop, or sgd with a clip_norm"),
+        "beta_2": (adaptive, "the optimizer adam or rmsprop"),
+        "average_momentum": (o.averaging == "exponential", 'averaging="exponential"'),
+        "non_monotonic_epochs": (o.averaging == "non_monotonic", 'averaging="non_monotonic"'),
+        "decay": (o.full_rate_epochs is not None or o.decay == 1, "full_rate_epochs"),
     }
-    for name, (value, possible, what) in needs.items():
-        if value and not possible:
+    for name, (possible, what) in needs.items():
+        value = getattr(o, name)
+        if not possible and value != type(o).model_fields[name].default:
             raise ValueError(
-                f"optimisation.{name} needs {what}, and sgd needs a clip_norm. "
-                f"Received: {name}={value!r}, optimizer={o.optimizer!r}, clip_norm={o.clip_norm}"
+                f"optimisation.{name} needs {what}. Received: {name}={value!r}, optimizer={o.optimizer!r}, "
+                f"clip_norm={o.clip_norm}, averaging={o.averaging!r}, full_rate_epochs={o.full_rate_epochs}"
             )
     rate = _schedule(o, updates_per_epoch)
     averaging = {

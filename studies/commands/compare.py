@@ -1,10 +1,11 @@
 """`train/compare.py`: compares runs."""
 
 import argparse
+from collections.abc import Callable
 from pathlib import Path
 
 from keras_tying.commands.keras_setup import import_keras
-from keras_tying.commands.options import Command, Commands, Option, file_option, path, real, whole
+from keras_tying.commands.options import Command, Commands, Option, file_option, model_name, path, real, whole
 
 PHRASES = [
     "information international said it believes that the complaints filed in + federal",
@@ -15,8 +16,8 @@ PHRASES = [
 ]
 
 
-def runs(help: str) -> Option:
-    return Option("runs", help, positional=True, settings={"nargs": "+", "type": path, "metavar": "RUN"})
+def runs(help: str, kind: Callable = path) -> Option:
+    return Option("runs", help, positional=True, settings={"nargs": "+", "type": kind, "metavar": "RUN"})
 
 
 def curves(arguments: argparse.Namespace) -> int:
@@ -60,7 +61,7 @@ COMMAND = Commands(
             "likeliest words after phrases, as a Markdown table",
             "Prints the likeliest words after phrases as a Markdown table.\n\n{command} runs/A runs/B",
             (
-                runs("folder of a finished run"),
+                runs("trained model of the zoo, or folder of a finished run", model_name),
                 Option(
                     "phrase",
                     "what models read + what followed (default: phrases of the Penn Treebank)",

@@ -3,7 +3,7 @@
 import argparse
 
 from keras_tying.commands.keras_setup import import_keras
-from keras_tying.commands.options import Command, Option, file_option, name, path, whole
+from keras_tying.commands.options import Command, Option, file_option, model_name, name, whole
 
 DESCRIPTION = """Measures what embeddings have learned.
 
@@ -31,7 +31,7 @@ COMMAND = Command(
             "runs",
             "trained model of the zoo, folder of a run, or word2vec file",
             positional=True,
-            settings={"nargs": "+", "type": path, "metavar": "RUN"},
+            settings={"nargs": "+", "type": model_name, "metavar": "RUN"},
         ),
         file_option("set", "own similarity sets: two words and a score per line", "+", excludes=("data-dir",)),
         Option("words", "words whose neighbours are shown", default=QUERIES, settings={"nargs": "+"}),

@@ -45,6 +45,17 @@ def test_each_line_is_continued(command):
     assert [line.split()[:2] for line in printed.splitlines()] == [["the", "value"], ["a", "list"]]
 
 
+@pytest.mark.parametrize(
+    ("plot", "message"),
+    [("none/a.png", "There is no folder none for the plot a.png"), ("a.png", "Received: none for a.png")],
+)
+def test_attention_that_cannot_be_plotted_is_an_error(command, monkeypatch, plot, message):
+    monkeypatch.setattr("keras_tying.commands.inference.load_for", lambda *_: None)
+    code, _, error = command("nmt", "--translate", "multi30k_en_fr_three_way", "--attention", plot)
+    assert code == 2
+    assert message in error
+
+
 def test_each_line_is_scored(command, lm):
     code, printed, _ = command("lm", "--score", "embedded_small_tied", text="the value is a list\n\n")
     head, *rows = (line.split("\t") for line in printed.splitlines())

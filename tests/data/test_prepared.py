@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import keras_tying as kt
+from keras_tying.commands import main
 from keras_tying.data import (
     Bitext,
     Corpus,
@@ -243,6 +244,32 @@ def test_an_interrupted_preparation_is_resumed(text, uninterrupted, tmp_path):
     assert files(folder) == files(uninterrupted.folder)
 
 
+@pytest.mark.parametrize("kind", ["text", "pairs", "aligned"])
+def test_an_attempt_that_wrote_no_shard_leaves_no_words(kind, pairs, tmp_path, monkeypatch):
+    def prepare(name, changed, **size):
+        some = [(changed(source), changed(target)) for source, target in pairs.pairs("valid")]
+        paths = [tmp_path / each for each in ("source", "target", "links")]
+        for path, lines in zip(paths, [*zip(*some, strict=True), [""] * len(some)], strict=True):
+            path.write_text("".join(f"{line}\n" for line in lines))
+        if kind == "text":
+            prepare_text(tmp_path / name, Corpus("some", {"train": paths[0]}, "plain"), **size)
+        elif kind == "pairs":
+            prepare_pairs(tmp_path / name, kt.data.ParallelCorpus("some", {"train": some}), **size)
+        else:
+            prepare_aligned(tmp_path / name, {"train": Bitext(*paths)}, **size)
+
+    def full(*_):
+        raise OSError("no space")
+
+    with monkeypatch.context() as context:
+        context.setattr("keras_tying.data.prepared.writing.write_shard", full)
+        with pytest.raises(OSError, match="no space"):
+            prepare("text", str.upper, size=210)
+    prepare("text", str, size=200)
+    prepare("expected", str, size=200)
+    assert files(tmp_path / "text") == files(tmp_path / "expected")
+
+
 def test_the_number_of_processes_does_not_change_the_files(text_files, tmp_path, run_python):
     for processes in ("1", "2"):
         run_python("train/prepare.py", "text", tmp_path / processes, *text_files, "--processes", processes)
@@ -337,6 +364,34 @@ def test_a_split_can_be_added_with_the_same_vocabulary(text, uninterrupted, corp
     more = prepare_text(uninterrupted.folder, Corpus("some", {"test": corpus.splits["test"]}, "plain"))
     expected = uninterrupted.vocabulary().encode(Corpus("some", corpus.splits, "plain").tokens("test"))
     np.testing.assert_array_equal(more.ids("test", uninterrupted.vocabulary())[:], expected)
+
+
+def test_one_more_split_has_the_tokenization_of_the_folder(tmp_path):
+    prepare_text(tmp_path / "text", Corpus("files", {"train": ["A B"]}, "plain"))
+    (tmp_path / "test").write_text("B A\n")
+    assert main(["prepare", "text", str(tmp_path / "text"), "--test-file", str(tmp_path / "test")]) == 0
+    prepared = PreparedCorpus(tmp_path / "text")
+    assert prepared.vocabulary().decode(prepared.ids("test", prepared.vocabulary())[:]) == ["b", "a", "<eos>"]
+
+
+@pytest.mark.parametrize("kind", ["text", "aligned"])
+def test_a_missing_file_is_named_before_anything_is_written(kind, bitexts, tmp_path, capsys):
+    first, none = bitexts["train"], tmp_path / "none"
+    files = {
+        "text": ["--train-file", first.source, "--valid-file", none],
+        "aligned": ["--train", first.source, first.target, first.alignment, "--valid", first.source, none, none],
+    }
+    assert main(["prepare", kind, *map(str, [tmp_path / "prepared", *files[kind]])]) == 2
+    assert f"There is no file {none}" in capsys.readouterr().err
+    assert not (tmp_path / "prepared").exists()
+
+
+def test_what_a_killed_process_left_is_removed(text, tmp_path):
+    left = tmp_path / "train" / ".00003.array_record.abcd.unfinished"
+    prepare_text(tmp_path, text, size=300, characters=SHARD)
+    left.mkdir()
+    prepare_text(tmp_path, text, characters=SHARD)
+    assert not left.exists()
 
 
 def test_a_folder_with_other_files_is_refused(text, tmp_path):

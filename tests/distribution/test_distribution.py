@@ -1,6 +1,7 @@
 """Several replicas and workers, on loopback: they come to what one comes to, and survive what machines do."""
 
 import functools
+import io
 import json
 import os
 import re
@@ -20,7 +21,7 @@ import pytest
 from keras_tying import training
 from keras_tying.backend import replicas
 from keras_tying.commands.exit_codes import RESUMABLE, USAGE
-from keras_tying.distribution.local_cluster import free_ports
+from keras_tying.distribution.local_cluster import free_ports, run_cluster
 
 REPOSITORY = Path(__file__).parents[2]
 CLUSTER = ["-m", "keras_tying.distribution.local_cluster", "--workers", "2"]
@@ -193,6 +194,23 @@ def test_a_full_disk_stops_all_workers_and_leaves_earlier_checkpoints(tmp_path, 
     assert "File too large" in output
     assert "starting all workers again" not in output
     assert {path: path.read_bytes() for path in (run / "checkpoints").iterdir()} == before
+
+
+PRINTS_ANY_BYTES = "import sys; sys.stdout.buffer.write(b'\\xff\\n' * 100 + b'end\\n')"
+
+
+def test_all_that_a_worker_prints_reaches_a_slow_reader(monkeypatch):
+    printed = io.BytesIO()
+    write = printed.write
+
+    def write_slowly(content):
+        time.sleep(0.5 if b"end" in content else 0)
+        return write(content)
+
+    monkeypatch.setattr(printed, "write", write_slowly, raising=False)
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(printed, write_through=True))
+    assert run_cluster([sys.executable, "-c", PRINTS_ANY_BYTES], workers=1) == 0
+    assert printed.getvalue().endswith(b"[0] \xff\n[0] end\n")
 
 
 EACH_ITS_OWN_FOLDER = """

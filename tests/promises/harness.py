@@ -25,6 +25,7 @@ from matplotlib.axes import Axes
 
 from keras_tying import data, export
 from keras_tying.files import write_atomically  # noqa: F401
+from keras_tying.training.callbacks import StopOnNaN
 from keras_tying.training.checkpoints import Checkpoint, CheckpointStore
 from keras_tying.training.task import Task
 from keras_tying.zoo import recipes
@@ -116,6 +117,13 @@ def command(script: str, *arguments, stdin: str = "", saved_model: bool = False)
         except SystemExit as end:
             return Finished(end.code or 0, out.getvalue(), err.getvalue())
     raise AssertionError(f"{script} did not end with an exit code")
+
+
+def interrupted(script: str, *arguments) -> Finished:
+    """Runs a training that gets SIGTERM in its first steps."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(StopOnNaN, "on_train_batch_end", lambda *_, logs: signal.raise_signal(signal.SIGTERM))
+        return command(script, *arguments)
 
 
 def succeed(script: str, *arguments, **options) -> str:

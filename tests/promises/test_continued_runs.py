@@ -1,5 +1,7 @@
 """What the options of a continued run change, and what is refused by name."""
 
+import shutil
+
 import harness
 import pytest
 
@@ -52,6 +54,16 @@ def test_a_resumed_run_goes_on_to_more_epochs_as_one_that_had_them_from_the_star
     fewer = harness.command("train/lm.py", "--resume", run.folder, "--epochs", 2)
     assert fewer.returncode == 2
     assert "has trained 3 epochs already. Received: --epochs 2" in fewer.stderr
+
+
+def test_runs_interrupted_on_their_way_to_more_epochs_are_not_finished(run, tmp_path):
+    runs = [harness.Run(shutil.copytree(run.folder, tmp_path / "runs" / name)) for name in "ab"]
+    folder = tmp_path / "runs"
+    finished = harness.interrupted("train/lm.py", "--resume", folder, "--epochs", 4)
+    assert finished.returncode == 75
+    assert f"Continue with: python train/lm.py --resume {folder}\n" in finished.stdout
+    harness.succeed("train/lm.py", "--resume", folder)
+    assert [each.results["epochs"] for each in runs] == [4, 4]
 
 
 def test_epochs_that_decide_the_learning_rate_do_not_change(tmp_path, files):

@@ -105,6 +105,12 @@ def test_wrong_settings_leave_nothing(tmp_path, texts, recipe, arguments, messag
     assert not new.parent.exists()
 
 
+def test_a_recipe_for_own_text_needs_one(tmp_path, recipe):
+    message = "The recipe is for your own text. Missing: --train-file, --valid-file, --test-file, or --prepared"
+    refused(LM, "--recipe", recipe, "--run", tmp_path / "run", message=message)
+    assert not (tmp_path / "run").exists()
+
+
 def test_a_batch_that_replicas_cannot_divide_leaves_nothing(texts, tmp_path, recipe):
     from keras_tying.tasks import LanguageModelTask
     from keras_tying.training import RunSettings

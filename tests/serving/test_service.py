@@ -7,6 +7,7 @@ import pytest
 
 from keras_tying.serving.limits import Limits
 from keras_tying.serving.replies import Reply
+from keras_tying.serving.routes import named_sources
 from keras_tying.serving.service import Service
 
 
@@ -65,6 +66,7 @@ def test_the_models_are_listed(asked):
         ("GET", "/v1/models/nmt"),
         ("GET", "/v1/models/nmt/metadata"),
         ("POST", "/v1/models/lm/versions/2:predict"),
+        ("GET", f"/v1/models/lm/versions/{'9' * 5000}"),
     ],
 )
 def test_an_unknown_model_or_version_has_the_status_404(asked, method, path):
@@ -83,6 +85,12 @@ def test_another_address_has_the_status_400(asked, method, path):
     status, content = asked.answer(method, path)
     assert status == 400
     assert content["error"].startswith(f"Malformed request: {method} {path}")
+
+
+@pytest.mark.parametrize("wrong", ["runs/mine", "a:b", "=runs/mine", "lm=runs/other"])
+def test_a_name_that_no_address_has_is_refused(wrong):
+    with pytest.raises(ValueError, match=f"Expected NAME or NAME=FOLDER, .* Received: {wrong}$"):
+        named_sources(["lm", "words=runs/words", wrong])
 
 
 def test_a_body_that_is_declared_too_large_is_not_read(asked):

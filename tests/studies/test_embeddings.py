@@ -1,14 +1,19 @@
 import json
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from keras_tying import zoo
+from keras_tying.commands.options import parse
 from keras_tying.data import save_word_vectors
 from keras_tying.data.similarity import SimilaritySet
 from keras_tying.training import Run, RunSettings
 from keras_tying.zoo.recipes import JointLanguageModelRecipe, LanguageModelRecipe, Model, recipe_folder
+from studies.commands import compare as compare_command
+from studies.commands import embeddings as embeddings_command
+from studies.compare import print_next_words
 from studies.embedding_metrics import Embedding, measure_embeddings, read_embeddings
 from studies.embeddings import draw_embeddings, embeddings_page, metric_tables
 
@@ -104,6 +109,20 @@ def test_an_unfinished_run_is_named(tmp_path, vocabulary):
     Run.create(tmp_path / "run", SETTINGS, lambda new: vocabulary.save(new / "vocabulary.txt"))
     with pytest.raises(FileNotFoundError, match=r"run has no trained model yet"):
         read_embeddings([tmp_path / "run"])
+
+
+@pytest.mark.parametrize(
+    ("command", "read"),
+    [
+        (embeddings_command.COMMAND, read_embeddings),
+        (compare_command.COMMAND.by_name["next-words"], print_next_words),
+    ],
+)
+def test_a_folder_of_a_name_in_the_zoo_is_read(tmp_path, monkeypatch, command, read):
+    monkeypatch.chdir(tmp_path)
+    Path("word2vec").mkdir()
+    with pytest.raises(FileNotFoundError, match="word2vec is not a run and not a preset"):
+        read(parse(command, ["./word2vec"], "").runs)
 
 
 def test_a_model_with_a_source_vocabulary_is_refused(tmp_path, vocabulary):

@@ -97,6 +97,17 @@ def test_training_ends_after_a_number_of_updates_and_so_does_a_run_that_was_stop
         np.testing.assert_array_equal(resumed[name], value)
 
 
+def test_blank_files_are_named(pairs, subwords, tmp_path):
+    task = task_of(pairs, subwords)
+    for name, content in {"en": "dog\n", "de": "xx\n", "blank": "\n"}.items():
+        (tmp_path / name).write_text(content)
+    files = {"train": [["en", "de"]], "valid": [["en", "blank"]]}
+    given = {split: [[str(tmp_path / name) for name in pair] for pair in each] for split, each in files.items()}
+    task.settings = task.settings.model_copy(update={"files": given})
+    with pytest.raises(ValueError, match=r"The valid text \S*/en and \S*/blank: Expected at least"):
+        task.load_text()
+
+
 def test_the_epoch_of_the_best_bleu_is_kept(trained):
     _, run, progress = trained
     best = CheckpointStore(run.best).newest()

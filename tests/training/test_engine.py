@@ -12,7 +12,7 @@ from keras_tying import zoo
 from keras_tying.data import windows
 from keras_tying.inference.language_model import stream_perplexity
 from keras_tying.optimizers import ClippedSGD
-from keras_tying.tasks import LanguageModelTask
+from keras_tying.tasks import LanguageModelTask, SkipGramTask
 from keras_tying.tasks.language_model import WindowBatches
 from keras_tying.training import (
     Progress,
@@ -27,7 +27,7 @@ from keras_tying.training.callbacks import SaveCheckpoints
 from keras_tying.training.checkpoints import CheckpointStore, read_variables, write_variables
 from keras_tying.training.optimisation import decayed_rate
 from keras_tying.training.runs import training_record
-from keras_tying.zoo.recipes import LanguageModelRecipe, Model, WindowOptimisation
+from keras_tying.zoo.recipes import LanguageModelRecipe, Model, WindowOptimisation, load_recipe
 
 OPTIMISATION = {"batch_size": 10, "sequence_length": 10, "epochs": 2, "full_rate_epochs": 5}
 
@@ -64,6 +64,18 @@ def test_a_tied_model_beats_the_unigram_model_on_real_text(tmp_path, corpus, voc
     assert {"perplexity", "training/gradient norm", "training/words per second"} <= set(logged.Tags()["tensors"])
     counts = (tmp_path / "tensorboard" / "tied_words.tsv").read_text().splitlines()[1:]
     assert sum(int(line.split("\t")[1]) for line in counts) == 30_000
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("patience", 1), ("halve_when_worse", True), ("averaging", "non_monotonic")]
+)
+def test_what_the_validation_perplexity_decides_is_refused_where_none_is_measured(name, value):
+    recipe = load_recipe("word2vec")
+    recipe = recipe.model_copy(update={"optimisation": recipe.optimisation.model_copy(update={name: value})})
+    task = SkipGramTask(RunSettings(recipe_name="test", seed=1, command="", recipe=recipe))
+    message = rf"optimisation.{name} needs a validation perplexity, which train/word2vec.py does not measure"
+    with pytest.raises(ValueError, match=message):
+        engine.check_trainable(task, 1)
 
 
 def test_the_same_seed_gives_the_same_weights(tmp_path, train_ids, vocabulary):

@@ -11,7 +11,7 @@ import numpy as np
 from keras_tying.data.alignment import align
 from keras_tying.data.bitext import Bitext
 from keras_tying.data.joint_samples import JointSamples
-from keras_tying.data.prepared.folder import Preparation, check_folder, describe, description_of, lock
+from keras_tying.data.prepared.folder import Preparation, check_folder, describe, description_of, has_shards, lock
 from keras_tying.data.prepared.index import INDEX, open_split
 from keras_tying.data.prepared.shards import Shards
 from keras_tying.data.prepared.text import VOCABULARY, count_tokens
@@ -178,8 +178,8 @@ def prepare_aligned(
     Args:
         folder: A new folder, or one with a part, or other splits, of the same text.
         texts: The files of each split. All have one tokenization.
-        vocabularies: Words of the source and of the target side. Default: those in the folder, else those of the
-            training split.
+        vocabularies: Words of the source and of the target side. Default: those of the text in the folder, else those
+            of the training split.
         source_size: Maximum number of source words, including `<unk>` and `<eos>`. Default: 10,000, or that of the
             folder.
         size: The same of target words.
@@ -246,9 +246,9 @@ def _vocabularies(
     processes: int,
     report: Callable[[str, int], None],
 ) -> tuple[Vocabulary, Vocabulary]:
-    """The vocabularies of the folder, else those of the training split."""
+    """The vocabularies of the text in the folder, else those of the training split."""
     stored = [folder / name for name in VOCABULARIES]
-    if all(path.exists() for path in stored):
+    if all(path.exists() for path in stored) and has_shards(folder):
         return Vocabulary.load(stored[0]), Vocabulary.load(stored[1])
     if "train" not in texts:
         raise ValueError(f"The words of a new text are those of its training split. Received: {', '.join(texts)} only.")

@@ -1,10 +1,12 @@
 """The folder of a prepared text and its description."""
 
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Literal
 
-from keras_tying.files import locked, write_atomically
+from keras_tying.data.prepared.index import INDEX, read_index
+from keras_tying.files import locked, remove_unfinished, write_atomically
 from keras_tying.tables import Table, dump_table, load_table
 
 DESCRIPTION = "prepared.toml"
@@ -36,12 +38,15 @@ class Preparation(Table):
 def describe(folder: Path, preparation: Preparation) -> None:
     """Creates the folder of a text, or checks that an existing one was prepared with the same options.
 
+    The description of an attempt that ended before its first shard is replaced.
+
     Raises:
         ValueError: If it was prepared with other options.
         FileExistsError: If the folder has other files.
+        BlockingIOError: If another process prepares its first shard.
     """
     path = folder / DESCRIPTION
-    if path.exists():
+    if has_shards(folder):
         stored, requested = load_table(Preparation, path).model_dump(), preparation.model_dump()
         for name, value in requested.items():
             given = value is not None or name not in ("size", "source_size", "minimum_count")
@@ -53,14 +58,27 @@ def describe(folder: Path, preparation: Preparation) -> None:
         return
     check_folder(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    write_atomically(path, dump_table(preparation).encode())
+    with lock(folder) if path.exists() else nullcontext():
+        write_atomically(path, dump_table(preparation).encode())
 
 
-def lock(folder: Path) -> AbstractContextManager[None]:
-    """Keeps other processes from writing to the folder of a text. Raises BlockingIOError if another one is."""
-    return locked(
-        folder / DESCRIPTION, f"{folder} is being prepared by another process. Wait until it ends, or stop it."
-    )
+def has_shards(folder: Path) -> bool:
+    """Whether a part of a text is prepared. If not, the vocabulary in the folder may be that of another text."""
+    return any(read_index(index)[0] for index in sorted(folder.glob(f"*/{INDEX}")))
+
+
+@contextmanager
+def lock(folder: Path) -> Iterator[None]:
+    """Keeps other processes from writing to the folder of a text, and removes what killed ones left unfinished in it.
+
+    Raises:
+        BlockingIOError: If another process writes there.
+    """
+    refusal = f"{folder} is being prepared by another process. Wait until it ends, or stop it."
+    with locked(folder / DESCRIPTION, refusal):
+        for place in (folder, *folder.glob("*/")):
+            remove_unfinished(place)
+        yield
 
 
 def check_folder(folder: Path) -> None:

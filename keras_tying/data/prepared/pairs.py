@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from keras_tying.data.parallel import ParallelCorpus
-from keras_tying.data.prepared.folder import Preparation, check_folder, describe, description_of, lock
+from keras_tying.data.prepared.folder import Preparation, check_folder, describe, description_of, has_shards, lock
 from keras_tying.data.prepared.index import INDEX, open_split
 from keras_tying.data.prepared.writing import CHARACTERS_OF_A_SHARD, write_split
 from keras_tying.data.sentence_pairs import PairEncoder, SentencePairs
@@ -85,7 +85,7 @@ def prepare_pairs(
     Args:
         folder: A new folder, or one with a part of the same text.
         corpus: The parallel corpus.
-        subwords: Subwords of both languages. Default: those in the folder, else learnt from the corpus.
+        subwords: Subwords of both languages. Default: those of the text in the folder, else learnt from the corpus.
         size: Number of subwords to learn. Default: 8,000, or the number in the folder.
         maximum_length: Optional integer. Pairs with more subwords on either side are left out.
         processes: Number of processes.
@@ -112,7 +112,7 @@ def prepare_pairs(
         stored = folder / SUBWORDS
         subwords = (
             Subwords.load(stored)
-            if stored.exists()
+            if stored.exists() and has_shards(folder)
             else Subwords.learn(sentences_of(corpus.pairs("train")), size or SUBWORDS_LEARNT)
         )
     describe(

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from keras_tying.data.corpora import Corpus
-from keras_tying.data.prepared.folder import Preparation, check_folder, describe, description_of, lock
+from keras_tying.data.prepared.folder import Preparation, check_folder, describe, description_of, has_shards, lock
 from keras_tying.data.prepared.index import INDEX, open_split
 from keras_tying.data.prepared.shards import Shards
 from keras_tying.data.prepared.writing import CHARACTERS_OF_A_SHARD, Encoded, in_order, open_pool, pieces, write_split
@@ -154,7 +154,8 @@ def prepare_text(
     Args:
         folder: A new folder, or one with a part, or other splits, of the same text.
         corpus: The corpus.
-        vocabulary: Vocabulary of the text. Default: the one in the folder, else the words of the training split.
+        vocabulary: Vocabulary of the text. Default: the one of the text in the folder, else the words of the training
+            split.
         size: Optional integer, the maximum number of words, including `<unk>` and `<eos>`.
         minimum_count: Optional integer. Words with fewer occurrences are left out.
         processes: Number of processes.
@@ -180,7 +181,7 @@ def prepare_text(
     check_folder(folder)
     if vocabulary is None:
         stored = folder / VOCABULARY
-        if stored.exists():
+        if stored.exists() and has_shards(folder):
             vocabulary = Vocabulary.load(stored)
         else:
             warn_of_tokenization(corpus.lines("train"), corpus.tokenization)
