@@ -284,6 +284,7 @@ def test_builders_name_the_argument_out_of_range(builder, name, value):
         ("ptb_small", {"projection_bias": True}),
         ("ptb_small", {"adaptive_factor": -3}),
         ("ptb_large", {"dropout": 0.2, "bayesian": True}),
+        ("rhn", {"unit_forget_bias": True}),
         ("nnjm", {"global_units": 3}),
         ("nnlm", {"sentence_length": 7}),
     ],

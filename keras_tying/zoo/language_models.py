@@ -195,7 +195,7 @@ def rhn(tied=True, depth=10, vocabulary_size=10_000, dropout=None, **kwargs):
         A built `LanguageModel`: 31,782,400 parameters untied, 23,482,400 tied.
 
     Raises:
-        ValueError: If `dropout` has `shared=True`, which only LSTM layers support.
+        ValueError: If `dropout` has `shared=True`, or `unit_forget_bias` is set: only LSTM layers have these.
 
     Example:
 
@@ -216,6 +216,7 @@ def rhn(tied=True, depth=10, vocabulary_size=10_000, dropout=None, **kwargs):
         raise ValueError(
             f"Recurrent highway layers have no `shared` masks; use `shared=False`. Received: dropout={dropout}"
         )
+    check_needed("LSTM layers", unit_forget_bias=kwargs.get("unit_forget_bias"))
     settings = {
         "units": 830,
         "num_layers": 1,
