@@ -78,8 +78,8 @@ class DynamicEvaluation:
         self.segment = segment
         self.learning_rate = 0.0
         self.decay = 0.0
-        self._roots = self._root_mean_squares(train_ids)
-        self._step = _DynamicStep(self._roots, [ops.convert_to_numpy(each) for each in model.trainable_variables])
+        roots = self._root_mean_squares(train_ids)
+        self._step = _DynamicStep(roots, [ops.convert_to_numpy(each) for each in model.trainable_variables])
         self._learner = _Learner(model, 1)
         steps = 20 if backend.COMPILES_STEPS else 1
         self._learner.compile(self._step, steps_per_execution=steps, auto_scale_loss=False)
@@ -208,30 +208,30 @@ class _DynamicStep(_Fixed):
 
     def __init__(self, roots, trained):
         super().__init__()
-        self.values = list(zip(roots, trained, strict=True))
+        self.roots = roots
+        self.trained = trained
         self.mean = sum(float(np.sum(root, dtype=np.float64)) for root in roots) / sum(root.size for root in roots)
 
     def build(self, variables):
         if self.built:
             return
         super().build(variables)
-        self.rate, self.decay = (self.add_variable((), name=name) for name in ("rate", "decay"))
-        self.constants = []
-        for i, pair in enumerate(self.values):
-            constants = [
-                self.add_variable(value.shape, name=f"{name}_{i}")
-                for name, value in zip(("root", "trained"), pair, strict=True)
-            ]
-            for variable, value in zip(constants, pair, strict=True):
-                variable.assign(value)
-            self.constants.append(constants)
+        self.constants = [
+            tuple(self.add_variable(value.shape, name=f"{name}_{i}") for name in ("pull", "rate", "trained"))
+            for i, value in enumerate(self.trained)
+        ]
+        for (*_, trained), value in zip(self.constants, self.trained, strict=True):
+            trained.assign(value)
 
-    def set_rates(self, rate, decay):
-        """Sets the learning rate and the decay."""
-        self.rate.assign(rate)
-        self.decay.assign(decay)
+    def set_rates(self, learning_rate, decay):
+        """Sets the learning rate and the decay, from which come two numbers for each weight."""
+        for root, (pull, rate, _) in zip(self.roots, self.constants, strict=True):
+            pull.assign(np.minimum(1.0, decay * root / self.mean))
+            rate.assign(learning_rate / (root + EPSILON))
 
     def update(self, gradients):
-        for variable, gradient, (root, trained) in zip(variables_of(self), gradients, self.constants, strict=True):
-            pull = ops.minimum(1.0, self.decay * root / self.mean) * (trained - variable)
-            variable.assign_add(ops.cast(pull - self.rate * gradient / (root + EPSILON), variable.dtype))
+        for variable, gradient, (pull, rate, trained) in zip(
+            variables_of(self), gradients, self.constants, strict=True
+        ):
+            step = pull * (trained - variable) - rate * gradient
+            variable.assign_add(ops.cast(step, variable.dtype))
