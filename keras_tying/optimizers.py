@@ -6,7 +6,7 @@ import keras
 from keras import ops
 
 from keras_tying.backend import dispatch
-from keras_tying.backend.keras_internals import variables_of
+from keras_tying.backend.keras_internals import UpdateOptimizer, variables_of
 from keras_tying.backend.variables import write_back
 from keras_tying.checks import check_number
 
@@ -25,15 +25,18 @@ def descend(variable, gradient, rate):
     variable.assign_sub(ops.cast(gradient, variable.dtype) * ops.cast(rate, variable.dtype))
 
 
-class _Averaging(keras.optimizers.Optimizer):
-    """Keeps the global norm of the last gradient and, with `average_momentum`, an averaged copy of the weights.
+class _ClippingAndAveraging(UpdateOptimizer):
+    """Clips by the global norm and keeps the last one and, with `average_momentum`, an averaged copy of the weights.
 
     The `use_ema` of Keras puts the average into the model at the end of every `fit`. Here the model keeps its own
     weights, to train on from them, and `averaged_weights` exchanges them for a while.
     """
 
-    def __init__(self, *arguments, average_momentum, average_from_start, **kwargs):
+    def __init__(self, *arguments, clip_norm, average_momentum, average_from_start, **kwargs):
         super().__init__(*arguments, **kwargs)
+        if clip_norm is not None:
+            check_number("clip_norm", clip_norm, above=0)
+        self.clip_norm = clip_norm
         if average_momentum is not None:
             check_number("average_momentum", average_momentum, least=0)
             if average_momentum > 1:
@@ -46,6 +49,7 @@ class _Averaging(keras.optimizers.Optimizer):
         self.average_momentum = average_momentum
         self.average_from_start = average_from_start
         self.averages = []
+        self._clip_factor = 1.0
 
     def build(self, variables):
         if self.built:
@@ -66,18 +70,35 @@ class _Averaging(keras.optimizers.Optimizer):
         self.averaged_steps.assign(0.0)
         self.is_averaging.assign(1.0)
 
-    def update_averages(self):
-        """Moves the averages to the weights: by 1 / steps, as a mean, until that is below 1 - momentum."""
+    def apply(self, grads, trainable_variables=None):
+        if trainable_variables is not None:
+            self.build(trainable_variables)
+        before = self.iterations
+        super().apply(grads, trainable_variables)
+        self.after_update(ops.cast(self.iterations - before, "float32") if self.gradient_accumulation_steps else 1.0)
+
+    def before_update(self, gradients):
+        norm = ops.sqrt(sum(squared_norm(gradient) for gradient in gradients))
+        self.gradient_norm.assign(norm)
+        if self.clip_norm is not None:
+            self._clip_factor = self.clip_norm / ops.maximum(norm, self.clip_norm)
+        return gradients
+
+    def after_update(self, updates):
+        """Moves the averages to the weights: by 1 / steps, as a mean, until that is below 1 - momentum.
+
+        `updates` is 1, or 0 if the gradients of the batch were only added to those of others.
+        """
         if not self.averages:
             return
-        share = ops.maximum(1 / (self.averaged_steps + 1), 1 - self.average_momentum)
+        share = updates * ops.maximum(1 / (self.averaged_steps + 1), 1 - self.average_momentum)
         for average, variable in zip(self.averages, variables_of(self), strict=True):
             average.assign_add(ops.cast(share, average.dtype) * (ops.stop_gradient(variable) - average))
-        self.averaged_steps.assign_add(self.is_averaging)
+        self.averaged_steps.assign_add(updates * self.is_averaging)
 
     def get_config(self):
-        averaging = {"average_momentum": self.average_momentum, "average_from_start": self.average_from_start}
-        return {**super().get_config(), **averaging}
+        own = ("clip_norm", "average_momentum", "average_from_start")
+        return {**super().get_config(), **{name: getattr(self, name) for name in own}}
 
 
 @contextmanager
@@ -141,7 +162,7 @@ def _averages_of(model):
 
 
 @keras.saving.register_keras_serializable("keras_tying")
-class ClippedSGD(_Averaging, keras.optimizers.SGD):
+class ClippedSGD(_ClippingAndAveraging, keras.optimizers.SGD):
     """SGD without momentum whose gradient is scaled to a global norm of at most `clip_norm`.
 
     Unlike `keras.optimizers.SGD(global_clipnorm=...)` it scales the learning rate instead of every gradient, and keeps
@@ -188,8 +209,7 @@ class ClippedSGD(_Averaging, keras.optimizers.SGD):
         name="clipped_sgd",
         **kwargs,
     ):
-        if clip_norm <= 0:
-            raise ValueError(f"`clip_norm` must be positive. Received: clip_norm={clip_norm}")
+        check_number("clip_norm", clip_norm, above=0)
         if not 0 <= decoupled_weight_decay < 1:
             raise ValueError(
                 f"`decoupled_weight_decay` must be in [0, 1). Received: decoupled_weight_decay={decoupled_weight_decay}"
@@ -198,27 +218,19 @@ class ClippedSGD(_Averaging, keras.optimizers.SGD):
             raise ValueError(f"`ClippedSGD` has no momentum; use `keras.optimizers.SGD`. Received: {kwargs}")
         super().__init__(
             learning_rate=learning_rate,
+            clip_norm=clip_norm,
             average_momentum=average_momentum,
             average_from_start=average_from_start,
             name=name,
             **kwargs,
         )
-        self.clip_norm = clip_norm
         self.decoupled_weight_decay = decoupled_weight_decay
-        self._clip_factor = 1.0
 
-    def apply(self, grads, trainable_variables=None):
-        if trainable_variables is not None:
-            self.build(trainable_variables)
-        grads = list(grads)
-        norm = ops.sqrt(sum(squared_norm(gradient) for gradient in grads if gradient is not None))
-        self.gradient_norm.assign(norm)
-        self._clip_factor = self.clip_norm / ops.maximum(norm, self.clip_norm)
-        super().apply(grads, trainable_variables)
+    def after_update(self, updates):
         if self.decoupled_weight_decay:
             for variable in variables_of(self):
-                variable.assign(variable * (1 - self.decoupled_weight_decay))
-        self.update_averages()
+                variable.assign(variable * ops.cast(1 - updates * self.decoupled_weight_decay, variable.dtype))
+        super().after_update(updates)
 
     def update_step(self, gradient, variable, learning_rate):
         descend(variable, gradient, ops.cast(learning_rate, "float32") * self._clip_factor)
@@ -227,11 +239,11 @@ class ClippedSGD(_Averaging, keras.optimizers.SGD):
         config = super().get_config()
         for unused in ("momentum", "nesterov"):
             config.pop(unused)
-        return {**config, "clip_norm": self.clip_norm, "decoupled_weight_decay": self.decoupled_weight_decay}
+        return {**config, "decoupled_weight_decay": self.decoupled_weight_decay}
 
 
 @keras.saving.register_keras_serializable("keras_tying")
-class ClippedAdam(_Averaging, keras.optimizers.Adam):
+class ClippedAdam(_ClippingAndAveraging, keras.optimizers.Adam):
     """Adam whose gradient, with that of an L2 penalty, is scaled to a global norm of at most `clip_norm`.
 
     With `beta_1=0` it is RMSprop with bias correction, as Melis et al. use it. The last norm before clipping is kept in
@@ -280,40 +292,33 @@ class ClippedAdam(_Averaging, keras.optimizers.Adam):
         name="clipped_adam",
         **kwargs,
     ):
-        if clip_norm is not None:
-            check_number("clip_norm", clip_norm, above=0)
         check_number("l2", l2, least=0)
         super().__init__(
             learning_rate,
             beta_1,
             beta_2,
             epsilon,
+            clip_norm=clip_norm,
             average_momentum=average_momentum,
             average_from_start=average_from_start,
             name=name,
             **kwargs,
         )
-        self.clip_norm = clip_norm
         self.l2 = l2
 
     def apply(self, grads, trainable_variables=None):
-        if trainable_variables is not None:
-            self.build(trainable_variables)
         grads = [gradient if gradient is None else ops.convert_to_tensor(gradient) for gradient in grads]
         if self.l2:
             variables = variables_of(self) if trainable_variables is None else trainable_variables
+            l2 = self.l2 * (self.loss_scale_factor or 1)
             grads = [
-                gradient if gradient is None else gradient + self.l2 * ops.stop_gradient(variable)
+                gradient if gradient is None else gradient + l2 * ops.stop_gradient(variable)
                 for gradient, variable in zip(grads, variables, strict=True)
             ]
-        norm = ops.sqrt(sum(squared_norm(gradient) for gradient in grads if gradient is not None))
-        self.gradient_norm.assign(norm)
-        self._factor = 1.0 if self.clip_norm is None else self.clip_norm / ops.maximum(norm, self.clip_norm)
         super().apply(grads, trainable_variables)
-        self.update_averages()
 
     def update_step(self, gradient, variable, learning_rate):
-        super().update_step(gradient * ops.cast(self._factor, gradient.dtype), variable, learning_rate)
+        super().update_step(gradient * ops.cast(self._clip_factor, gradient.dtype), variable, learning_rate)
 
     def get_config(self):
-        return {**super().get_config(), "clip_norm": self.clip_norm, "l2": self.l2}
+        return {**super().get_config(), "l2": self.l2}

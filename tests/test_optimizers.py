@@ -1,3 +1,5 @@
+from functools import partial
+
 import keras
 import numpy as np
 import pytest
@@ -91,6 +93,26 @@ def averages_of(optimizer, weights, gradients):
         optimizer.apply([keras.ops.convert_to_tensor(gradient)], [variable])
         found.append((np.array(optimizer.averages[0]), np.array(variable)))
     return [np.array(each) for each in zip(*found, strict=True)]
+
+
+@pytest.mark.parametrize(
+    "make",
+    [partial(ClippedSGD, 0.5, decoupled_weight_decay=0.1), partial(ClippedAdam, 0.1, l2=0.3)],
+    ids=["sgd", "adam"],
+)
+def test_accumulated_and_scaled_gradients_update_once_as_their_mean(rng, make):
+    make = partial(make, clip_norm=0.5, average_momentum=0.5)
+    optimizers = [make(), make(gradient_accumulation_steps=2, loss_scale_factor=8.0)]
+    start, gradients = rng.normal(size=3).astype("float32"), rng.normal(size=(3, 2, 3)).astype("float32")
+    variables = [keras.Variable(start) for _ in optimizers]
+    for pair in gradients:
+        optimizers[0].apply([keras.ops.convert_to_tensor(pair.mean(axis=0))], variables[:1])
+        for gradient in pair:
+            optimizers[1].apply([keras.ops.convert_to_tensor(8 * gradient)], variables[1:])
+        np.testing.assert_allclose(*variables, rtol=1e-5)
+        for name in ("gradient_norm", "averaged_steps"):
+            np.testing.assert_allclose(*(getattr(each, name) for each in optimizers), rtol=1e-5)
+        np.testing.assert_allclose(*(each.averages[0] for each in optimizers), rtol=1e-5)
 
 
 @pytest.mark.parametrize("kind", [ClippedSGD, ClippedAdam])

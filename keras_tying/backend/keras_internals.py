@@ -104,6 +104,22 @@ def variables_of(optimizer):
     return optimizer._trainable_variables
 
 
+class UpdateOptimizer(keras.optimizers.Optimizer):
+    """An optimizer with a method that sees all gradients of an update.
+
+    `Optimizer._clip_gradients`: the public `update_step` sees one gradient at a time. The public `apply` sees those of
+    a batch, which are scaled if there is a `loss_scale_factor`, and one of several of an update if there are
+    `gradient_accumulation_steps`.
+    """
+
+    def _clip_gradients(self, grads):
+        return self.before_update(super()._clip_gradients(grads))
+
+    def before_update(self, gradients):
+        """Returns the gradients of an update, which may be changed."""
+        raise NotImplementedError
+
+
 def slots_of(optimizer):
     """The variables that a built optimizer keeps for each variable of the model: by name of the slot, then by its path.
 
