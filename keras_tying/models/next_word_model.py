@@ -113,19 +113,20 @@ class NextWordModel(ComposedModel):
         """The layers that compute the logits, without those that call the loss and carry the state."""
         return [layer for layer in super().layers if not isinstance(layer, (_TokenLoss, CarriedState))]
 
-    def compile(self, optimizer="rmsprop", loss="auto", *args, **kwargs):
+    def compile(self, optimizer="rmsprop", loss="auto", loss_weights=None, *args, **kwargs):
         """Configures training; arguments are those of `keras.Model.compile`.
 
         Args:
             optimizer: An optimizer or its name.
             loss: `"auto"` (default) is `auto_loss`. `AugmentedLoss` and `SampledCrossEntropy` are also computed from
                 hidden states. Any other Keras loss of word ids receives logits.
+            loss_weights: Factor of a loss that receives logits.
             *args: Further arguments.
             **kwargs: Further arguments.
 
         Raises:
             ValueError: If there are several losses, or the loss takes probabilities, or an `AdaptiveEmbedding` cannot
-                train with it.
+                train with it, or `loss_weights` are given for a loss from hidden states.
         """
         if isinstance(loss, (list, tuple, dict)):
             raise ValueError(f"`loss` must be one loss, because the model has one output. Received: loss={loss!r}")
@@ -137,7 +138,12 @@ class NextWordModel(ComposedModel):
             )
         if isinstance(loss, SequenceCrossEntropy) and isinstance(self.output_embedding, AdaptiveEmbedding):
             loss.check_adaptive()
-        super().compile(optimizer, loss, *args, **kwargs)
+        if loss_weights is not None and isinstance(loss, SequenceCrossEntropy):
+            raise ValueError(
+                "`loss_weights` has no effect on a loss from hidden states: use sample weights or another learning "
+                f"rate. Received: loss_weights={loss_weights!r}"
+            )
+        super().compile(optimizer, loss, loss_weights, *args, **kwargs)
         self.perplexity.ignore_id = getattr(loss, "ignore_class", None)
         if self._loss_takes_hidden:
             take_loss_as_built(self)

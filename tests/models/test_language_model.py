@@ -494,6 +494,9 @@ def test_training_needs_one_loss_and_targets():
     model = small()
     with pytest.raises(ValueError, match=r"must be one loss, .* Received: loss=\[<"):
         model.compile("sgd", [losses.AugmentedLoss()])
+    with pytest.raises(ValueError, match=r"use sample weights or another learning rate. Received: loss_weights=2.0\Z"):
+        model.compile("sgd", loss_weights=2.0)
+    model.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True), loss_weights=2.0)
     model.compile("sgd")
     for ask in (model.fit, model.evaluate):
         with pytest.raises(ValueError, match=r"need `y`, the word ids to predict. Received: y=None\Z"):
