@@ -73,15 +73,15 @@ def _gradients(hidden, targets, weights, parameters, trained, output):
         divergence = _divergence(logits, targets, parameters, output)
         objective = portable.with_soft_target(objective, divergence, output)
         with tf.control_dependencies([nll]):  # so that the gradient can reuse the memory of the probabilities
-            d_logits = _logit_gradient(logits, probabilities, divergence, targets, output)
+            d_logits = _logit_gradient(logits, probabilities, divergence, targets, output, states.dtype)
         # The weights are multiplied with the narrow factors of the products, not with the logits.
-        d_logits, by_token = tf.cast(d_logits, states.dtype), tf.cast(chunk_weights, states.dtype)[:, None]
+        by_token = tf.cast(chunk_weights, states.dtype)[:, None]
         d_trained = [tf.matmul(d_logits, states * by_token, transpose_a=True)]
         if parameters.bias is not None:
             d_trained.append(tf.matmul(d_logits, by_token, transpose_a=True)[:, 0])
         if len(trained) > len(d_trained):
             d_trained.append(divergence.embedding_gradient(output.soft_target.weight * chunk_weights))
-        d_hidden = tf.matmul(d_logits, parameters.embeddings) * by_token
+        d_hidden = tf.matmul(d_logits, parameters.embeddings)[:, : states.shape[1]] * by_token
         return objective, nll, d_hidden, *(tf.cast(each, tf.float32) for each in d_trained)
 
     return _over_chunks(chunk_gradients, (hidden, targets, weights), output, sums=trained)
@@ -94,7 +94,11 @@ def _scaled(gradients, scale, tensors):
 
 
 class _Parameters(NamedTuple):
-    """The parameters of an `OutputProjection` in the dtype of the hidden states."""
+    """The parameters of an `OutputProjection` in the dtype of the hidden states.
+
+    On a CPU in lower precision, where a product and a bias take twice the time of the product, the bias is also the
+    last column of the embeddings.
+    """
 
     embeddings: tf.Tensor
     bias: tf.Tensor | None
@@ -103,13 +107,19 @@ class _Parameters(NamedTuple):
     @classmethod
     def of(cls, hidden, output):
         given = {**output.trained, **output.fixed}
-        return cls(*(tf.cast(given[name], hidden.dtype) if name in given else None for name in cls._fields))
+        found = cls(*(tf.cast(given[name], hidden.dtype) if name in given else None for name in cls._fields))
+        if found.bias is None or hidden.dtype.size >= 4 or tf.config.list_logical_devices("GPU"):
+            return found
+        return found._replace(embeddings=tf.concat([found.embeddings, found.bias[:, None]], 1))
 
 
 def _logits(states, parameters, output):
     """The input of the softmax, float32 `[N, V]`."""
+    joined = parameters.embeddings.shape[1] > states.shape[1]
+    if joined:
+        states = tf.concat([states, tf.ones_like(states[:, :1])], 1)
     logits = tf.matmul(states, parameters.embeddings, transpose_b=True)
-    if parameters.bias is not None:
+    if parameters.bias is not None and not joined:
         logits = tf.nn.bias_add(logits, parameters.bias)
     logits = tf.cast(logits, tf.float32)
     if output.logit_soft_cap is not None:
@@ -142,8 +152,8 @@ def _divergence(logits, targets, parameters, output):
     return Divergence(logits, targets, parameters.input_embeddings, output.soft_target.temperature)
 
 
-def _logit_gradient(logits, probabilities, divergence, targets, output):
-    """Gradients of the objectives in the logits before soft cap and temperature, `[N, V]`."""
+def _logit_gradient(logits, probabilities, divergence, targets, output, dtype):
+    """Gradients of the objectives in the logits before soft cap and temperature, `[N, V]` in `dtype`."""
     soft_target = output.soft_target
     share = 1.0 if soft_target is None else soft_target.cross_entropy_weight
     gradient = probabilities
@@ -153,13 +163,15 @@ def _logit_gradient(logits, probabilities, divergence, targets, output):
         excess = divergence.logit_gradient * (soft_target.weight / soft_target.temperature)
         gradient = excess + (gradient if share == 1 else share * gradient)
     places = tf.stack([tf.range(tf.shape(targets)[0], dtype=targets.dtype), targets], -1)
-    at_targets = tf.fill([tf.shape(targets)[0]], share * (1 - output.label_smoothing))
-    gradient = tf.tensor_scatter_nd_sub(gradient, places, at_targets)
+    at_targets = tf.gather(gradient, targets, batch_dims=1) - share * (1 - output.label_smoothing)
+    if output.temperature == 1 and output.logit_soft_cap is None:
+        gradient = tf.cast(gradient, dtype)  # in lower precision a copy, which is changed in place
+    gradient = tf.tensor_scatter_nd_update(gradient, places, tf.cast(at_targets, gradient.dtype))
     if output.temperature != 1:
         gradient /= output.temperature
     if output.logit_soft_cap is not None:
         gradient *= 1 - tf.square(logits * (output.temperature / output.logit_soft_cap))
-    return gradient
+    return tf.cast(gradient, dtype)
 
 
 def _over_chunks(function, arrays, output, sums=()):
