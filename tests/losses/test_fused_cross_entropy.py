@@ -102,6 +102,21 @@ def test_float16_gradients_of_a_mean_over_many_tokens_are_exact(rng, tokens):
     np.testing.assert_allclose(gradients[0], gradients[1], atol=2e-3 * largest)
 
 
+@pytest.mark.parametrize("settings", [{}, {"soft_cap": 2.0}, {"temperature": 0.5}, {"label_smoothing": 0.1}], ids=str)
+def test_float16_gradients_are_near_those_of_float32(arrays, settings):
+    hidden, targets, *parameters = arrays
+    gradients = []
+    for dtype in ("float16", "float32"):
+        sources = [ops.cast(hidden, dtype), *map(ops.convert_to_tensor, parameters)]
+        with tf.GradientTape() as tape:
+            tape.watch(sources)
+            total = tf.reduce_sum(linear_cross_entropy(sources[0], targets, *sources[1:], **settings))
+        gradients.append(tape.gradient(total, sources))
+    for received, expected in zip(*gradients, strict=True):
+        largest = float(tf.reduce_max(tf.abs(expected)))
+        np.testing.assert_allclose(received, expected, atol=4e-3 * largest)
+
+
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16", "float64"])
 def test_gradients_have_the_dtype_of_their_tensors(arrays, dtype):
     hidden, targets, *parameters = (ops.cast(each, dtype) if each is not arrays[1] else each for each in arrays)
