@@ -29,6 +29,7 @@ LSTM, EMBEDDING, OPTIMIZER = keras.layers.LSTM, keras.layers.ReversibleEmbedding
         (keras.Model._maybe_symbolic_build, ["self", "iterator", "data_batch"]),
         (keras.Model._symbolic_build, ["self", "iterator", "data_batch"]),
         (OPTIMIZER._all_reduce_sum_gradients, ["self", "grads_and_vars"]),
+        (OPTIMIZER._clip_gradients, ["self", "grads"]),
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )
@@ -45,6 +46,7 @@ def test_keras_has_the_methods_that_are_overridden_or_called(method, arguments):
         (keras.Model.quantize, "if not should_quantize_layer(layer, filters)"),
         (keras.Model.fit, "self._maybe_symbolic_build(iterator="),
         (OPTIMIZER._backend_update_step, "self._all_reduce_sum_gradients("),
+        (OPTIMIZER._backend_apply_gradients, "grads = self._clip_gradients(grads)"),
     ],
     ids=lambda value: value if isinstance(value, str) else value.__name__,
 )
