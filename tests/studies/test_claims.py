@@ -253,8 +253,16 @@ def communication_claims():
     ]
 
 
+def precision_claims():
+    fast, slow = (results(name, BENCHMARKS)["results"] for name in ("training_in_bfloat16", "training"))
+    speeds = [[each[size]["words_per_second"]["keras-tying"] for each in (fast, slow)] for size in fast]
+    times = [one / other for one, other in speeds]
+    return ["the small, medium and large model {:.1f}, {:.1f} and {:.1f} times as fast.".format(*times)]
+
+
 CLAIMS = {
     "../docs/distributed.md": communication_claims,
+    "../docs/training.md": precision_claims,
     "embeddings.md": embeddings_claims,
     "nnjm.md": joint_claims,
     "augmentation.md": augmentation_claims,
