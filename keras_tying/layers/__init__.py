@@ -10,7 +10,6 @@ from keras_tying.layers.lstm import LSTM
 from keras_tying.layers.mogrifier_lstm import MogrifierLSTM
 from keras_tying.layers.recurrent_highway import RecurrentHighway
 from keras_tying.layers.section_means import SectionMeans
-from keras_tying.layers.softmax_mixture import SoftmaxMixture
 from keras_tying.layers.tied_dense import TiedDense
 from keras_tying.layers.tied_embedding import TiedEmbedding
 from keras_tying.layers.word_dropout import WordDropout
@@ -26,7 +25,6 @@ __all__ = [
     "OneBiasGRU",
     "RecurrentHighway",
     "SectionMeans",
-    "SoftmaxMixture",
     "TiedDense",
     "TiedEmbedding",
     "WordDropout",

@@ -12,7 +12,6 @@ from keras_tying.checks import check_integer, check_number, check_rate
 from keras_tying.ids import check_ids
 from keras_tying.losses.adaptive_cross_entropy import AdaptiveProjection
 from keras_tying.losses.fused_cross_entropy import losses_from_logits
-from keras_tying.losses.mixture_cross_entropy import MixtureProjection
 
 REDUCTIONS = ("sum_over_steps", "sum", "sum_over_batch_size", "mean", "mean_with_sample_weight", "none", None)
 
@@ -151,7 +150,7 @@ class SequenceCrossEntropy(keras.losses.Loss):
         """
         if self.reduction in ("none", None):
             raise ValueError(f"A model needs a loss with a reduction. Received: reduction={self.reduction!r}")
-        adaptive = isinstance(output, (AdaptiveProjection, MixtureProjection))
+        adaptive = isinstance(output, AdaptiveProjection)
         if adaptive:
             self.check_adaptive()
         mask = mask_of(hidden)

@@ -9,10 +9,9 @@ from keras_tying.backend.compilation import compile_function
 from keras_tying.backend.replicas import part_of, scope_of
 from keras_tying.checks import check_integer
 from keras_tying.ids import check_ids
-from keras_tying.layers import AdaptiveEmbedding, CarriedState, SoftmaxMixture, TiedEmbedding, WordDropout
+from keras_tying.layers import AdaptiveEmbedding, CarriedState, TiedEmbedding, WordDropout
 from keras_tying.layers.lookup import embedding_matrix
 from keras_tying.losses import SequenceCrossEntropy
-from keras_tying.losses.mixture_cross_entropy import MixtureProjection, unpacked
 from keras_tying.models.changed_copies import ChangedCopies
 from keras_tying.models.composed_model import policy_of
 from keras_tying.models.next_word_model import Example, NextWordModel, arguments_of
@@ -20,7 +19,6 @@ from keras_tying.models.sampling import generate_words
 from keras_tying.models.serialization import layer_configs
 
 POSITION_WISE = (
-    SoftmaxMixture,
     WordDropout,
     keras.layers.Activation,
     keras.layers.Dense,
@@ -128,26 +126,6 @@ class LanguageModel(ChangedCopies, NextWordModel):
         return self.embedding
 
     @property
-    def mixture(self):
-        """The last hidden layer if it is a `SoftmaxMixture`, else `None`."""
-        last = self.hidden_layers[-1] if self.hidden_layers else None
-        return last if isinstance(last, SoftmaxMixture) else None
-
-    @property
-    def output_projection(self):
-        output = super().output_projection
-        return output if self.mixture is None else MixtureProjection(output, self.mixture.softmaxes)
-
-    def scores(self, hidden):
-        if self.mixture is None:
-            return super().scores(hidden)
-        states, log_weights = unpacked(hidden, self.mixture.softmaxes)
-        of_softmaxes = ops.log_softmax(ops.cast(super().scores(states), "float32"), axis=-1)
-        of_softmaxes = ops.reshape(of_softmaxes, (-1, self.mixture.softmaxes, self.vocabulary_size))
-        scores = ops.logsumexp(of_softmaxes + log_weights[..., None], axis=1)
-        return ops.reshape(scores, (*ops.shape(hidden)[:-1], self.vocabulary_size))
-
-    @property
     def recurrent_layers(self):
         """The hidden layers that have a state."""
         return [layer for layer in self.hidden_layers if _is_recurrent(layer)]
@@ -169,10 +147,7 @@ class LanguageModel(ChangedCopies, NextWordModel):
     def build(self, input_shape=None):
         self.embedding.build()
         hidden, _ = self.hidden_states(keras.KerasTensor((None, None), dtype="int32"))
-        width = self.hidden_size
-        if self.mixture is not None:
-            width = self.mixture.softmaxes * (self.hidden_size + 1)
-        if hidden.shape[-1] != width:
+        if hidden.shape[-1] != self.hidden_size:
             raise ValueError(
                 f"`hidden_layers` must end with the width of the embedding, {self.hidden_size}; add a Dense layer of "
                 f"that size. Received: a last layer of width {hidden.shape[-1]}"

@@ -6,7 +6,7 @@ from functools import partial
 import keras
 
 from keras_tying.checks import check_integer
-from keras_tying.layers import LSTM, Dropout, MogrifierLSTM, SoftmaxMixture, TiedEmbedding, WordDropout
+from keras_tying.layers import LSTM, Dropout, MogrifierLSTM, TiedEmbedding, WordDropout
 from keras_tying.models import LanguageModel
 from keras_tying.regularizers import ActivationRegularizer, TemporalActivationRegularizer
 from keras_tying.zoo.initial_weights import uniform
@@ -179,7 +179,6 @@ def mogrifier_lstm(
     activation_scale=0.0,
     temporal_scale=0.0,
     state_reset_rate=0.01,
-    softmaxes=0,
     **kwargs,
 ):
     """Mogrifier LSTM: LSTM layers with capped input gates, in which input and state gate each other before each step.
@@ -207,7 +206,6 @@ def mogrifier_lstm(
         activation_scale: Float, see `awd_lstm`.
         temporal_scale: Float, see `awd_lstm`.
         state_reset_rate: Probability that a row starts a window of training from a zero state.
-        softmaxes: Integer, softmaxes of a `SoftmaxMixture` in the place of the linear map. 0: a single softmax.
         **kwargs: `name` and `dtype` of the model.
 
     Returns:
@@ -253,9 +251,7 @@ def mogrifier_lstm(
             ),
         ]
     layers += _regularized_outputs(dropout, num_layers, output_dropout, activation_scale, temporal_scale, dtype)
-    if softmaxes:
-        layers.append(SoftmaxMixture(embedding_size, softmaxes, dtype=dtype, name="mixture"))
-    elif units != embedding_size:
+    if units != embedding_size:
         layers.append(
             keras.layers.Dense(
                 embedding_size, use_bias=False, kernel_initializer="orthogonal", dtype=dtype, name="projection"
