@@ -71,8 +71,6 @@ class _ClippingAndAveraging(UpdateOptimizer):
         self.is_averaging.assign(1.0)
 
     def apply(self, grads, trainable_variables=None):
-        if trainable_variables is not None:
-            self.build(trainable_variables)
         before = self.iterations
         super().apply(grads, trainable_variables)
         self.after_update(ops.cast(self.iterations - before, "float32") if self.gradient_accumulation_steps else 1.0)
@@ -82,7 +80,6 @@ class _ClippingAndAveraging(UpdateOptimizer):
         self.gradient_norm.assign(norm)
         if self.clip_norm is not None:
             self._clip_factor = self.clip_norm / ops.maximum(norm, self.clip_norm)
-        return gradients
 
     def after_update(self, updates):
         """Moves the averages to the weights: by 1 / steps, as a mean, until that is below 1 - momentum.

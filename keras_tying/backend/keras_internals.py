@@ -113,11 +113,12 @@ class UpdateOptimizer(keras.optimizers.Optimizer):
     """
 
     def _clip_gradients(self, grads):
-        return self.before_update(super()._clip_gradients(grads))
+        grads = super()._clip_gradients(grads)
+        self.before_update(grads)
+        return grads
 
     def before_update(self, gradients):
-        """Returns the gradients of an update, which may be changed."""
-        raise NotImplementedError
+        """Receives the gradients of an update, before it. Default: nothing is done."""
 
 
 def slots_of(optimizer):

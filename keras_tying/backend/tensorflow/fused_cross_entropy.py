@@ -165,7 +165,7 @@ def _logit_gradient(logits, probabilities, divergence, targets, output, dtype):
     places = tf.stack([tf.range(tf.shape(targets)[0], dtype=targets.dtype), targets], -1)
     at_targets = tf.gather(gradient, targets, batch_dims=1) - share * (1 - output.label_smoothing)
     if output.temperature == 1 and output.logit_soft_cap is None:
-        gradient = tf.cast(gradient, dtype)  # in lower precision a copy, which is changed in place
+        gradient = tf.cast(gradient, dtype)  # `tensor_scatter_nd_update` makes a copy, in lower precision a smaller one
     gradient = tf.tensor_scatter_nd_update(gradient, places, tf.cast(at_targets, gradient.dtype))
     if output.temperature != 1:
         gradient /= output.temperature
