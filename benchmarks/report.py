@@ -47,6 +47,7 @@ TITLES = {
     "evaluation": "Computing the perplexity of a text, words per second",
     "operations": "Where TensorFlow spends the time of a training step, and of reading a text: milliseconds per step "
     "(number of operations)",
+    "cores": "The large model: one run on all cores, or a run on each core",
     "generation": "Generating 20 texts in parallel, words per second",
     "waiting": "Training with and without reading a text, words per second",
     "growth": "How the time of a training step grows",
@@ -55,7 +56,7 @@ TITLES = {
     "joint_language_model": "Training NNJM, samples per second; its paper reports 1,500 on a GPU of 2014",
     "word2vec": "Training skip-gram word vectors, words per second",
 }
-NOT_COMPARED = ("waiting", "growth", "matrix_products", "profile_on_jax", "operations")
+NOT_COMPARED = ("waiting", "growth", "matrix_products", "profile_on_jax", "operations", "cores")
 """Parts that measure this library alone, or parts of another part: without memory, and neither plotted nor named as
 slower."""
 DAGGER = " †"
@@ -173,7 +174,9 @@ def page(found: dict[str, dict]) -> list[str]:
             lines.append(MISSING)
             continue
         measured = found[name]
-        make_table = {"growth": growth_table, "operations": operations_table}.get(name, speed_table)
+        make_table = {"growth": growth_table, "operations": operations_table, "cores": cores_table}.get(
+            name, speed_table
+        )
         results = measured["results"]
         if name in NOT_COMPARED:
             results = {case: without_memory(each) for case, each in results.items()}
@@ -241,6 +244,15 @@ def operations_table(results: dict[str, dict]) -> str:
         for case, each in results.items()
     ]
     return table(["", "step", *kinds], "|---|" + "--:|" * (len(kinds) + 1), rows)
+
+
+def cores_table(results: dict[str, dict]) -> str:
+    """Words per second of a run, and million words per core and hour."""
+    rows = [
+        [case, f"{each['words_per_second']:,.0f}", f"{each['million_words_per_core_hour']:.2f}"]
+        for case, each in results.items()
+    ]
+    return table(["", "words per second of a run", "million words per core-hour"], "|---|--:|--:|", rows)
 
 
 def draw(found: dict[str, dict], path: Path) -> None:

@@ -25,6 +25,12 @@ def descend(variable, gradient, rate):
     variable.assign_sub(ops.cast(gradient, variable.dtype) * ops.cast(rate, variable.dtype))
 
 
+@dispatch
+def adam_step(optimizer, gradient, variable, learning_rate):
+    """Updates `variable` as Adam, with the settings and moments of `optimizer`."""
+    keras.optimizers.Adam.update_step(optimizer, gradient, variable, learning_rate)
+
+
 class _ClippingAndAveraging(UpdateOptimizer):
     """Clips by the global norm and keeps the last one and, with `average_momentum`, an averaged copy of the weights.
 
@@ -315,7 +321,7 @@ class ClippedAdam(_ClippingAndAveraging, keras.optimizers.Adam):
         super().apply(grads, trainable_variables)
 
     def update_step(self, gradient, variable, learning_rate):
-        super().update_step(gradient * ops.cast(self._clip_factor, gradient.dtype), variable, learning_rate)
+        adam_step(self, gradient * ops.cast(self._clip_factor, gradient.dtype), variable, learning_rate)
 
     def get_config(self):
         return {**super().get_config(), "l2": self.l2}

@@ -1,10 +1,12 @@
 """Pages and tables of the measurements are made from them, and the contenders have the same settings."""
 
 import json
+import os
+import threading
 
 import pytest
 
-from benchmarks import contenders, operations, report
+from benchmarks import contenders, cores, operations, report
 from keras_tying.training.engine import STEPS_PER_EXECUTION
 
 TINY = contenders.Size(vocabulary=11, units=3, batch_size=2, sequence_length=2)
@@ -59,3 +61,12 @@ def test_the_profile_counts_the_operations_of_a_step():
     assert 0 < found["milliseconds"]["matrix products"] < 1000
     table = report.operations_table({"small": found})
     assert f"({found['operations']['matrix products']})" in table
+
+
+def test_runs_on_cores_begin_each_round_together(monkeypatch):
+    monkeypatch.setattr(os, "sched_setaffinity", lambda process, cores: None)
+    speeds = cores.speeds("training", [0], TINY, 2, threading.Barrier(1))
+    assert len(speeds) == cores.ROUNDS
+    assert min(speeds) > 0
+    rows = report.cores_table({"float32": {"words_per_second": 1234.5, "million_words_per_core_hour": 2.346}})
+    assert "| float32 | 1,234 | 2.35 |" in rows

@@ -104,6 +104,15 @@ def variables_of(optimizer):
     return optimizer._trainable_variables
 
 
+def adam_moments(optimizer, variable):
+    """Momentum and velocity that an Adam optimizer keeps of `variable`.
+
+    `Adam._momentums`, `Adam._velocities`: there is no public way to them.
+    """
+    index = optimizer._get_variable_index(variable)
+    return optimizer._momentums[index], optimizer._velocities[index]
+
+
 class UpdateOptimizer(keras.optimizers.Optimizer):
     """An optimizer with a method that sees all gradients of an update.
 

@@ -265,6 +265,16 @@ def updated(function, rng, monkeypatch):
     return variable
 
 
+@case(kt.optimizers.adam_step, **{"Adam": {}, "AMSGrad": {"amsgrad": True}})
+def adam_updates(function, rng, monkeypatch, **arguments):
+    variable, optimizer = keras.Variable(rng.normal(size=(4, 3))), keras.optimizers.Adam(**arguments)
+    optimizer.build([variable])
+    for rate in (0.5, 0.1):
+        function(optimizer, normal(rng, 4, 3), variable, rate)
+        optimizer.iterations.assign_add(1)
+    return [variable, *optimizer.variables[2:]]
+
+
 @case(ReplicatedModel)
 def trained_weights(function, rng, monkeypatch):
     class Model(function):

@@ -204,6 +204,21 @@ SPECIAL = {
 }
 
 
+def on_both_paths(monkeypatch, inputs, state, mask, weights, **arguments):
+    """Pairs of a value or gradient of the fast path and of the portable one."""
+    received = values_and_gradients(layer_with(inputs, weights, **arguments), inputs, state, training=True, mask=mask)
+    monkeypatch.setattr(lstm, "run_loop", backend.portable(lstm.run_loop))
+    expected = values_and_gradients(layer_with(inputs, weights, **arguments), inputs, state, training=True, mask=mask)
+    return zip(tf.nest.flatten(received), tf.nest.flatten(expected), strict=True)
+
+
+def layer_with(inputs, weights, **arguments):
+    layer = LSTM(5, seed=7, return_sequences=True, return_state=True, **arguments)
+    layer.build(inputs.shape)
+    layer.set_weights(weights[: len(layer.weights)])
+    return layer
+
+
 @pytest.mark.parametrize("looped", [False, True])
 @pytest.mark.parametrize("masked", [False, True])
 @pytest.mark.parametrize("arguments", SPECIAL.values(), ids=SPECIAL)
@@ -212,19 +227,12 @@ def test_capped_gates_and_weight_drop_are_the_same_on_both_paths(rng, monkeypatc
     inputs = rng.normal(size=(3, 6, 4)).astype("float32")
     state = [rng.normal(size=(3, 5)).astype("float32") for _ in range(2)]
     mask = rng.random((3, 6)) < 0.7 if masked else None
-    fast, portable = (
-        LSTM(5, seed=7, return_sequences=True, return_state=True, bias_initializer="normal", **arguments)
-        for _ in range(2)
-    )
-    for layer in (fast, portable):
-        layer.build(inputs.shape)
-    fast.set_weights([rng.normal(size=w.shape) for w in fast.get_weights()])
-    portable.set_weights(fast.get_weights())
-    received = values_and_gradients(fast, inputs, state, training=True, mask=mask)
-    monkeypatch.setattr(lstm, "run_loop", backend.portable(lstm.run_loop))
-    expected = values_and_gradients(portable, inputs, state, training=True, mask=mask)
-    for each, other in zip(tf.nest.flatten(received), tf.nest.flatten(expected), strict=True):
+    weights = [rng.normal(size=shape) for shape in ((4, 20), (5, 20), 20)]
+    for each, other in on_both_paths(monkeypatch, inputs, state, mask, weights, **arguments):
         np.testing.assert_allclose(each, other, atol=1e-5, rtol=1e-5)
+    for each, other in on_both_paths(monkeypatch, inputs, state, mask, weights, dtype="mixed_bfloat16", **arguments):
+        each, other = np.array(each, "float32"), np.array(other, "float32")
+        assert np.abs(each - other).max() < 0.04 * np.abs(other).max()
 
 
 @pytest.mark.parametrize("path", ["fast", "portable"])
@@ -255,6 +263,26 @@ def test_dropped_elements_of_the_recurrent_matrix_have_no_gradient(rng):
         loss = tf.reduce_sum(layer(inputs, training=True))
     gradient = tape.gradient(loss, layer.cell.recurrent_kernel.value).numpy()
     np.testing.assert_array_equal(gradient != 0, kept)
+
+
+def test_in_bfloat16_outputs_are_nearer_to_the_exact_ones_than_those_of_the_stock_layer(rng):
+    inputs = rng.normal(size=(4, 30, 8)).astype("float32")
+    ours, stock = pair(16, return_state=False, dtype="mixed_bfloat16")
+    exact = keras.layers.LSTM(16, return_sequences=True, dtype="float64")
+    for layer in (ours, stock, exact):
+        layer.build(inputs.shape)
+        layer.set_weights(ours.get_weights())
+    error, stock_error = (np.abs(np.array(layer(inputs), "float64") - exact(inputs)).mean() for layer in (ours, stock))
+    assert error < stock_error / 2
+
+
+def test_float64_stays_float64(rng):
+    inputs = rng.normal(size=(2, 5, 3))
+    ours, stock = pair(4, return_state=False, dtype="float64")
+    for layer in (ours, stock):
+        layer.build(inputs.shape)
+        layer.set_weights(ours.get_weights())
+    np.testing.assert_allclose(ours(inputs), stock(inputs), atol=1e-14)
 
 
 def test_weight_drop_must_be_a_rate():

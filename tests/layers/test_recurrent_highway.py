@@ -1,8 +1,10 @@
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
-from keras_tying.layers import RecurrentHighway
+from keras_tying import backend
+from keras_tying.layers import RecurrentHighway, recurrent_highway
 
 B, T, FEATURES, H, DEPTH = 3, 6, 4, 5, 3
 
@@ -34,6 +36,27 @@ def test_layer_equals_an_independent_computation(rng, depth):
     expected = numpy_highway(layer, inputs, state)
     np.testing.assert_allclose(outputs, expected, atol=1e-5)
     np.testing.assert_allclose(last, expected[:, -1], atol=1e-5)
+
+
+@pytest.mark.parametrize("dropout", [0.0, 0.5])
+def test_in_bfloat16_values_and_gradients_are_nearly_the_same_on_both_paths(rng, monkeypatch, dropout):
+    inputs = rng.normal(size=(B, T, FEATURES)).astype("float32")
+    weights = [0.5 * rng.normal(size=shape) for shape in ((FEATURES, 2 * H), (DEPTH, H, 2 * H), (DEPTH, 2 * H))]
+    found = []
+    for sequence in (recurrent_highway.highway_sequence, backend.portable(recurrent_highway.highway_sequence)):
+        monkeypatch.setattr(recurrent_highway, "highway_sequence", sequence)
+        layer = RecurrentHighway(
+            H, depth=DEPTH, recurrent_dropout=dropout, return_sequences=True, seed=4, dtype="mixed_bfloat16"
+        )
+        layer.build(inputs.shape)
+        layer.set_weights(weights)
+        with tf.GradientTape() as tape:
+            outputs = layer(inputs, training=True)
+            loss = tf.reduce_sum(tf.sin(tf.cast(outputs, "float32")))
+        found.append([outputs, *tape.gradient(loss, [v.value for v in layer.trainable_variables])])
+    for fast, portable in zip(*found, strict=True):
+        fast, portable = np.array(fast, "float32"), np.array(portable, "float32")
+        assert 0 < np.abs(fast - portable).max() < 0.04 * np.abs(portable).max()
 
 
 def test_transform_gates_are_initially_closed():

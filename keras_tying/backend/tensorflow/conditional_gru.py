@@ -7,6 +7,7 @@ is the largest array, so its `tanh` is computed again instead of being kept.
 
 import tensorflow as tf
 
+from keras_tying.backend.tensorflow.gradients import by_transpose
 from keras_tying.backend.tensorflow.gru import backward, forward
 from keras_tying.backend.tensorflow.scan import as_sequence, as_tensor, delayed, scan
 
@@ -27,11 +28,13 @@ def conditional_gru_sequence(projected, state, memory, weights):
             state, second = forward(mixed, tf.matmul(middle, kernel) + bias, middle)
             return (state,), (state, middle, query, attended, tf.concat([first, second], -1))
 
-        _, (states, middles, queries, attended, gates) = scan(step, (state,), [as_sequence(projected)], 5)
+        _, (states, middles, queries, attended, gates) = scan(
+            step, (state,), [as_sequence(projected)], [projected.dtype] * 5
+        )
         outputs = as_tensor(states), as_tensor(attended)
 
         def gradient(d_states, d_attended):
-            transposed = [tf.transpose(part) for part in (recurrent_kernel, query_kernel, kernel)]
+            back = [by_transpose(part) for part in (recurrent_kernel, query_kernel, kernel)]
 
             def step_back(carried, inputs):
                 d_state, d_keys, d_score_vector = carried
@@ -46,16 +49,18 @@ def conditional_gru_sequence(projected, state, memory, weights):
                 # The gradients of the scores sum to 0, so the 1 of 1 - tanh^2 cancels.
                 d_query = -score_row * _rows(d_scores, squared)
                 d_keys += d_scores[:, :, None] * (1 - squared)
-                d_middle = tf.matmul(d_second, transposed[2]) + d_direct + tf.matmul(d_query, transposed[1])
+                d_middle = back[2](d_second) + d_direct + back[1](d_query)
                 d_projected, d_first, d_direct = backward(d_middle, first, state)
-                d_state = tf.matmul(d_first, transposed[0]) + d_direct
+                d_state = back[0](d_first) + d_direct
                 return (d_state, d_keys, d_score_vector), (d_projected, d_first, d_query, d_mixed, d_second)
 
             width, score_row = score_vector.shape[0], score_vector[:, 0]
             previous = delayed(states, state)
             sequences = [as_sequence(d_states), as_sequence(d_attended), previous, middles, queries, attended, gates]
             start = tf.zeros_like(state), tf.zeros_like(keys), tf.zeros_like(score_row)
-            (d_state, d_keys, d_score_vector), found = scan(step_back, start, sequences, 5, reverse=True)
+            (d_state, d_keys, d_score_vector), found = scan(
+                step_back, start, sequences, [state.dtype] * 5, reverse=True
+            )
             d_projected, d_first, d_query, d_mixed, d_second = map(as_tensor, found)
             before, between = as_tensor(previous), as_tensor(middles)
             return (

@@ -6,6 +6,7 @@ matrix is one matrix product for all steps, after the loop.
 
 import tensorflow as tf
 
+from keras_tying.backend.tensorflow.gradients import by_transpose, sigmoid_gradient, tanh_gradient
 from keras_tying.backend.tensorflow.scan import as_sequence, as_tensor, delayed, scan
 
 
@@ -25,11 +26,11 @@ def gru_sequence(projected, recurrent_kernel, mask=None, reverse=False):
                 new_state = state + live[0] * (new_state - state)
             return (new_state,), (new_state, gates)
 
-        _, (states, gates) = scan(step, (start,), [as_sequence(projected), *live], 2, reverse)
+        _, (states, gates) = scan(step, (start,), [as_sequence(projected), *live], [projected.dtype] * 2, reverse)
         previous = delayed(states, start, reverse)
 
         def gradient(d_states):
-            transposed = tf.transpose(kernel)  # once, because `transpose_b` takes twice as long
+            back = by_transpose(kernel)
 
             def step_back(states, inputs):
                 d_output, gates, state, *live = inputs
@@ -37,10 +38,12 @@ def gru_sequence(projected, recurrent_kernel, mask=None, reverse=False):
                 passed = d_state * (1 - live[0]) if live else 0
                 d_state = d_state * live[0] if live else d_state
                 d_inputs, d_recurrent, d_direct = backward(d_state, gates, state)
-                return (tf.matmul(d_recurrent, transposed) + d_direct + passed,), (d_inputs, d_recurrent)
+                return (back(d_recurrent) + d_direct + passed,), (d_inputs, d_recurrent)
 
             sequences = [as_sequence(d_states), gates, previous, *live]
-            _, (d_inputs, d_recurrent) = scan(step_back, (tf.zeros_like(start),), sequences, 2, not reverse)
+            _, (d_inputs, d_recurrent) = scan(
+                step_back, (tf.zeros_like(start),), sequences, [d_states.dtype] * 2, not reverse
+            )
             return as_tensor(d_inputs), tf.tensordot(as_tensor(previous), as_tensor(d_recurrent), [[0, 1], [0, 1]])
 
         return as_tensor(states), gradient
@@ -67,9 +70,9 @@ def forward(inputs, recurrent, state):
 def backward(d_state, kept, state):
     """Gradients of `forward` in its arguments. The gradient of `state` excludes the path through `recurrent`."""
     update, reset, candidate, candidate_state = tf.split(kept, 4, axis=-1)
-    d_candidate = d_state * (1 - update) * (1 - candidate * candidate)
-    d_update = d_state * (state - candidate) * update * (1 - update)
-    d_reset = d_candidate * candidate_state * reset * (1 - reset)
+    d_candidate = tanh_gradient(candidate, d_state * (1 - update))
+    d_update = sigmoid_gradient(update, d_state * (state - candidate))
+    d_reset = sigmoid_gradient(reset, d_candidate * candidate_state)
     d_inputs = tf.concat([d_update, d_reset, d_candidate], -1)
     d_recurrent = tf.concat([d_update, d_reset, d_candidate * reset], -1)
     return d_inputs, d_recurrent, d_state * update

@@ -9,6 +9,7 @@ import keras
 import tensorflow as tf
 
 from keras_tying.backend import portable
+from keras_tying.backend.tensorflow.gradients import by_transpose, sigmoid_gradient, tanh_gradient, wide_dtype
 from keras_tying.backend.tensorflow.scan import as_sequence, as_tensor, delayed, scan
 
 
@@ -37,7 +38,7 @@ def scan_time(step, states, sequences):
         states = step(states, inputs)
         return states, states[:1]
 
-    last, (first,) = scan(first_of, states, [as_sequence(each) for each in sequences], 1)
+    last, (first,) = scan(first_of, states, [as_sequence(each) for each in sequences], [states[0].dtype])
     return last, as_tensor(first)
 
 
@@ -91,7 +92,7 @@ def lstm_sequence(
     projected = _product(steps, _split(kernel, input_dropout), input_dropout)
     if bias is not None:
         projected = projected + bias
-    live = None if mask is None else _time_major(tf.cast(mask, inputs.dtype)[:, :, None], go_backwards)
+    live = None if mask is None else _time_major(mask[:, :, None], go_backwards)
     hidden, cell = states
     hiddens, cell = _recurrence(projected, hidden, cell, recurrent_kernel, live, recurrent_dropout, cap_input_gate)
     return tf.transpose(hiddens, [1, 0, 2]), cell
@@ -105,32 +106,35 @@ def _time_major(tensor, go_backwards):
 def _recurrence(projected, hidden, cell, kernel, live, dropout, capped):
     """Hidden states `[T, B, H]` and last cell state, from the input's part of the gates `projected` `[T, B, 4H]`."""
     live = [] if live is None else [as_sequence(live)]
+    dtype, wide = projected.dtype, wide_dtype(projected.dtype)
 
     @tf.custom_gradient
     def recurrence(projected, hidden, cell, kernel):
         kernels = _split(kernel, dropout)
+        start = tf.cast(cell, wide)
 
         def step(states, inputs):
             return _step(states, inputs, kernels, dropout, capped)
 
-        (_, last_cell), (hiddens, cells, *gates) = scan(step, (hidden, cell), [as_sequence(projected), *live], 6)
+        kept = [dtype] + [wide] * 5
+        (_, last_cell), (hiddens, cells, *gates) = scan(step, (hidden, start), [as_sequence(projected), *live], kept)
         outputs = as_tensor(hiddens)
 
         def gradient(d_outputs, d_last_cell):
-            transposed = [tf.transpose(part) for part in kernels]  # once, because `transpose_b` takes twice as long
+            back = [by_transpose(part) for part in kernels]
 
             def step_back(states, inputs):
-                return _step_back(states, inputs, transposed, dropout, capped)
+                return _step_back(states, inputs, back, dropout, capped)
 
-            sequences = [as_sequence(d_outputs), *gates, cells, delayed(cells, cell), *live]
-            initial = tf.zeros_like(cell), d_last_cell
-            (d_hidden, d_cell), (d_gates,) = scan(step_back, initial, sequences, 1, reverse=True)
+            sequences = [as_sequence(d_outputs), *gates, cells, delayed(cells, start), *live]
+            initial = tf.zeros_like(hidden), tf.cast(d_last_cell, wide)
+            (d_hidden, d_cell), (d_gates,) = scan(step_back, initial, sequences, [dtype], reverse=True)
             d_projected = as_tensor(d_gates)
             previous = as_tensor(delayed(hiddens, hidden))
             d_kernel = _kernel_gradient(previous, d_projected, dropout)
-            return d_projected, d_hidden, d_cell, d_kernel
+            return d_projected, d_hidden, tf.cast(d_cell, dtype), d_kernel
 
-        return (outputs, last_cell), gradient
+        return (outputs, tf.cast(last_cell, dtype)), gradient
 
     return recurrence(projected, hidden, cell, kernel)
 
@@ -138,42 +142,43 @@ def _recurrence(projected, hidden, cell, kernel, live, dropout, capped):
 def _step(states, inputs, kernels, dropout, capped):
     hidden, cell = states
     projected, *live = inputs
-    i, f, g, o = tf.split(projected + _product(hidden, kernels, dropout), 4, axis=-1)
+    gates = tf.cast(projected, cell.dtype) + tf.cast(_product(hidden, kernels, dropout), cell.dtype)
+    i, f, g, o = tf.split(gates, 4, axis=-1)
     i, f, g, o = tf.sigmoid(i), tf.sigmoid(f), tf.tanh(g), tf.sigmoid(o)
     used = tf.minimum(i, 1 - f) if capped else i
     new_cell = f * cell + used * g
-    new_hidden = o * tf.tanh(new_cell)
+    new_hidden = tf.cast(o * tf.tanh(new_cell), hidden.dtype)
     if live:
-        new_cell = cell + live[0] * (new_cell - cell)
-        new_hidden = hidden + live[0] * (new_hidden - hidden)
+        new_cell = tf.where(live[0], new_cell, cell)
+        new_hidden = tf.where(live[0], new_hidden, hidden)
     return (new_hidden, new_cell), (new_hidden, new_cell, i, f, g, o)
 
 
-def _step_back(states, inputs, transposed, dropout, capped):
+def _step_back(states, inputs, back, dropout, capped):
     d_output, i, f, g, o, cell, previous_cell, *live = inputs
-    d_hidden, d_cell = states[0] + d_output, states[1]
+    d_hidden = tf.cast(states[0], cell.dtype) + tf.cast(d_output, cell.dtype)
+    d_cell = states[1]
     if live:
-        passed = d_hidden * (1 - live[0]), d_cell * (1 - live[0])
-        d_hidden, d_cell = d_hidden * live[0], d_cell * live[0]
+        zero = tf.zeros([], cell.dtype)
+        passed = tf.where(live[0], zero, d_hidden), tf.where(live[0], zero, d_cell)
+        d_hidden, d_cell = tf.where(live[0], d_hidden, zero), tf.where(live[0], d_cell, zero)
     squashed = tf.tanh(cell)
-    d_cell = d_cell + d_hidden * o * (1 - squashed * squashed)
+    d_cell = d_cell + tanh_gradient(squashed, d_hidden * o)
     d_i, d_f, used = d_cell * g, d_cell * previous_cell, i
     if capped:
         free = i < 1 - f  # else the input gate is 1 - f
         used = tf.where(free, i, 1 - f)
         d_i, d_f = tf.where(free, d_i, 0), tf.where(free, d_f, d_f - d_i)
-    d_gates = tf.concat(
-        [
-            d_i * i * (1 - i),
-            d_f * f * (1 - f),
-            d_cell * used * (1 - g * g),
-            d_hidden * squashed * o * (1 - o),
-        ],
-        axis=-1,
-    )
-    d_hidden, d_cell = _product_back(d_gates, transposed, dropout), d_cell * f
+    d_gates = [
+        sigmoid_gradient(i, d_i),
+        sigmoid_gradient(f, d_f),
+        tanh_gradient(g, d_cell * used),
+        sigmoid_gradient(o, d_hidden * squashed),
+    ]
+    d_gates = tf.concat([tf.cast(d_gate, d_output.dtype) for d_gate in d_gates], axis=-1)
+    d_hidden, d_cell = _product_back(d_gates, back, dropout), d_cell * f
     if live:
-        d_hidden, d_cell = d_hidden + passed[0], d_cell + passed[1]
+        d_hidden, d_cell = d_hidden + tf.cast(passed[0], d_output.dtype), d_cell + passed[1]
     return (d_hidden, d_cell), (d_gates,)
 
 
@@ -194,8 +199,8 @@ def _product(states, kernels, dropout):
     return parts[0] if len(parts) == 1 else tf.concat(parts, axis=-1)
 
 
-def _product_back(d_gates, transposed, dropout):
-    parts = [tf.matmul(d, k) for d, k in zip(_split(d_gates, dropout), transposed, strict=True)]
+def _product_back(d_gates, back, dropout):
+    parts = [multiply(part) for multiply, part in zip(back, _split(d_gates, dropout), strict=True)]
     if dropout:
         parts = [part * mask for part, mask in zip(parts, dropout, strict=True)]
     return parts[0] if len(parts) == 1 else tf.add_n(parts)

@@ -37,7 +37,7 @@ def scan(step, states, sequences, outputs, reverse=False):
         step: Takes states and the inputs of one time step, and returns new states and outputs, as tuples.
         states: Initial states, tensors `[B, ...]`.
         sequences: Results of `as_sequence` or of another `scan`, either all lists or all tensors.
-        outputs: Number of outputs of `step`. They have the dtype of the first state.
+        outputs: The dtype of each output of `step`.
         reverse: Whether the steps are processed in reverse order.
 
     Returns:
@@ -49,7 +49,7 @@ def scan(step, states, sequences, outputs, reverse=False):
 
 def _unrolled(step, states, sequences, outputs, reverse):
     length = len(sequences[0])
-    written = [[None] * length for _ in range(outputs)]
+    written = [[None] * length for _ in outputs]
     for t in reversed(range(length)) if reverse else range(length):
         states, results = step(states, [sequence[t] for sequence in sequences])
         for sequence, result in zip(written, results, strict=True):
@@ -59,7 +59,7 @@ def _unrolled(step, states, sequences, outputs, reverse):
 
 def _looped(step, states, sequences, outputs, reverse):
     length = tf.shape(sequences[0])[0]
-    arrays = tuple(tf.TensorArray(states[0].dtype, length) for _ in range(outputs))
+    arrays = tuple(tf.TensorArray(dtype, length) for dtype in outputs)
 
     def body(i, states, arrays):
         t = length - 1 - i if reverse else i
