@@ -2,6 +2,9 @@
 
 import tensorflow as tf
 
+LARGE_KERNEL = 2**20
+"""Elements from which on a kernel is multiplied in another order in lower precision, see `by_transpose`."""
+
 
 def wide_dtype(dtype):
     """The dtype of gates and states, at least float32: in bfloat16 only products are faster, all else is slower."""
@@ -10,8 +13,9 @@ def wide_dtype(dtype):
 
 def by_transpose(kernel):
     """A function that multiplies rows `[B, O]` by the transpose of `kernel` `[I, O]`, for the steps of a sequence."""
-    if kernel.dtype.size < 4 and not tf.config.list_logical_devices("GPU"):
-        # Faster by up to a half than a product of rows in lower precision.
+    large = kernel.shape.num_elements() >= LARGE_KERNEL
+    if large and kernel.dtype.size < 4 and not tf.config.list_logical_devices("GPU"):
+        # Takes up to half the time of a product of rows in lower precision.
         return lambda rows: tf.transpose(tf.matmul(kernel, rows, transpose_b=True))
     # Transposed once, because `transpose_b` takes longer. As one matrix of a stack, because TensorFlow's graph
     # optimizer replaces the product with a plain transpose by one with `transpose_b`.
