@@ -66,7 +66,7 @@ def run_table(runs: dict[str, list[dict[str, Any]]]) -> str:
             name,
             f"{runs[name][0]['parameters']:,}",
             str(runs[name][0]["epochs"]),
-            f"{statistics.fmean(seed['wall_time_seconds'] for seed in runs[name]) / 3600:.1f}",
+            f"{statistics.fmean(map(core_hours, runs[name])):.1f}",
             *(perplexities(name, metric) for metric in metrics),
             str(len(runs[name])),
         ]
@@ -77,6 +77,11 @@ def run_table(runs: dict[str, list[dict[str, Any]]]) -> str:
     return table(columns, "|---|" + "--:|" * (len(columns) - 1), rows)
 
 
+def core_hours(results: dict[str, Any]) -> float:
+    """Processor time of a training; of older results, which do not note it, the time on one core."""
+    return results.get("processor_seconds", results["wall_time_seconds"]) / 3600
+
+
 def curves(folder: Path) -> dict[str, list[tuple[float, float]]]:
     """Core-hours and validation perplexity of the epochs of each run's first seed, by name."""
     found = {}
@@ -84,7 +89,7 @@ def curves(folder: Path) -> dict[str, list[tuple[float, float]]]:
         for name, seeds in runs_of(folder / "results" / size.folder).items():
             history = seeds[0]["history"]
             shares = list(accumulate(1 / epoch["words_per_second"] for epoch in history))
-            hours = [share / shares[-1] * seeds[0]["wall_time_seconds"] / 3600 for share in shares]
+            hours = [share / shares[-1] * core_hours(seeds[0]) for share in shares]
             found[name] = list(zip(hours, (epoch["val_perplexity"] for epoch in history), strict=True))
     return found
 

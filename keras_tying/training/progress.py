@@ -20,6 +20,8 @@ class Progress:
         epoch: The current epoch, counted from 0.
         batch: Batches of this epoch that are done.
         seconds: Training time so far, including the parts before an interruption.
+        processor_seconds: Processor time of the training process so far, of the chief's if there are several. `None` if
+            a part was trained without this note.
         history: Metrics of each finished epoch.
         environments: Device, commit and versions of the processes that trained, in order and without repetitions.
     """
@@ -27,6 +29,7 @@ class Progress:
     epoch: int = 0
     batch: int = 0
     seconds: float = 0.0
+    processor_seconds: float | None = 0.0
     history: list[dict[str, float]] = field(default_factory=list)
     environments: list[dict[str, Any]] = field(default_factory=list)
 
@@ -74,10 +77,10 @@ def read_progress(values: dict[str, Any], origin: str) -> Progress:
     2
     """
     names = set(vars(Progress()))
-    if not names - {"environments"} <= set(values) <= names:  # earlier versions did not note environments
+    if not names - {"environments", "processor_seconds"} <= set(values) <= names:  # earlier versions did not note these
         raise ValueError(f"{origin}: progress must have the keys {sorted(names)}. Received: {sorted(values)}")
     try:
-        return TypeAdapter(Progress).validate_json(json.dumps(values), strict=True)
+        return TypeAdapter(Progress).validate_json(json.dumps({"processor_seconds": None, **values}), strict=True)
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"]))

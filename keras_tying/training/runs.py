@@ -275,11 +275,12 @@ def training_record(settings: RunSettings, progress: Progress, unit: str, size: 
         unit: What an epoch is counted in, for example `"words"`.
         size: Number of these per epoch.
     """
-    epochs = len(progress.history)
+    epochs, used = len(progress.history), progress.processor_seconds
     return {
         "seed": settings.seed,
         "epochs": epochs,
         "wall_time_seconds": round(progress.seconds, 1),
+        **({} if used is None else {"processor_seconds": round(used, 1)}),
         f"{unit}_per_second": round(size * epochs / progress.seconds, 1),
         **trained_in(progress.environments),
         "precision": settings.precision,

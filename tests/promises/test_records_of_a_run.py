@@ -42,6 +42,14 @@ def test_wall_time_includes_the_parts_before_a_resume(tmp_path, files):
     assert earlier < resumed["wall_time_seconds"] < earlier + time.monotonic() - began + 0.1
 
 
+def test_processor_time_includes_the_parts_before_a_resume(run):
+    earlier = run.results["processor_seconds"]
+    epochs(run, 2)
+    began = time.process_time()
+    resumed = harness.resume("train/lm.py", run).results
+    assert 0 < earlier < resumed["processor_seconds"] < earlier + time.process_time() - began + 0.1
+
+
 def test_words_per_second_are_those_of_the_whole_time(run):
     epochs(run, 2)
     results = harness.resume("train/lm.py", run).results

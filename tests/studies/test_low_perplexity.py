@@ -19,6 +19,7 @@ def folder(tmp_path):
         results = {"validation_perplexity": valid, "test_perplexity": valid - 5, "parameters": 2_668_304, "epochs": 2}
         results |= {"wall_time_seconds": 7200.0, "history": HISTORY}
         results |= {"test_perplexity_dynamic": 70.0} if name == "wide_s2" else {}
+        results |= {"processor_seconds": 3600.0} if name == "narrow_screening_s1" else {}
         (tmp_path / "results" / "small_size" / f"{name}.json").write_text(json.dumps(results))
     return tmp_path
 
@@ -26,7 +27,7 @@ def folder(tmp_path):
 def test_the_best_validation_perplexity_comes_first_and_screening_shows_no_test_perplexity(folder):
     rows = [line for line in low_perplexity_page(folder).splitlines() if "2,668,304" in line]
     assert rows == [
-        "| narrow_screening | 2,668,304 | 2 | 2.0 | 89.0 | — | — | — | — | 1 |",
+        "| narrow_screening | 2,668,304 | 2 | 1.0 | 89.0 | — | — | — | — | 1 |",
         "| wide | 2,668,304 | 2 | 2.0 | 91.0 (90.0 to 92.0) | 86.0 (85.0 to 87.0) | | | 70.0 | 2 |",
     ]
 

@@ -192,14 +192,15 @@ def test_a_record_names_every_device_and_commit_that_trained(recorded):
     assert (record["device"], record["commit"]) == ("first, then second", "5e1f, then not recorded")
 
 
-def test_what_trained_before_devices_were_noted_is_not_recorded(recorded, tmp_path):
+def test_what_trained_before_device_and_processor_time_were_noted_is_not_recorded(recorded, tmp_path):
     recorded(1, place("first"))
     index = tmp_path / "checkpoints" / "index.json"
     entries = json.loads(index.read_text())
     for entry in entries:
-        del entry["progress"]["environments"]
+        del entry["progress"]["environments"], entry["progress"]["processor_seconds"]
     index.write_text(json.dumps(entries))
     assert recorded(1, place("second"))["device"] == "not recorded"
+    assert "processor_seconds" not in recorded(1, place("second"))
     assert recorded(2, place("second"))["device"] == "not recorded, then second"
 
 
