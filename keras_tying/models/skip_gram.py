@@ -120,21 +120,27 @@ class SkipGram(ChangedCopies, ComposedModel):
         self.pair_loss = keras.metrics.Mean(name="pair_loss")
         self.build()
 
-    def compile(self, optimizer="rmsprop", loss="auto", *args, **kwargs):
+    def compile(self, optimizer="rmsprop", loss="auto", loss_weights=None, *args, **kwargs):
         """Configures training; arguments are those of `keras.Model.compile`.
 
         Args:
             optimizer: An optimizer or its name.
             loss: `"auto"` (default), the loss of negative sampling that `call` computes.
+            loss_weights: Must be `None`.
             *args: Further arguments.
             **kwargs: Further arguments.
 
         Raises:
-            ValueError: If another loss is given.
+            ValueError: If another loss or a weight of the loss is given.
         """
         if loss not in ("auto", None):
             raise ValueError(f'SkipGram computes its own loss: use loss="auto". Received: loss={loss!r}')
-        super().compile(optimizer, None, *args, **kwargs)
+        if loss_weights is not None:
+            raise ValueError(
+                "`loss_weights` has no effect on the loss of SkipGram: use another learning rate. "
+                f"Received: loss_weights={loss_weights!r}"
+            )
+        super().compile(optimizer, None, None, *args, **kwargs)
 
     @property
     def vocabulary_size(self):

@@ -194,6 +194,8 @@ def test_both_embeddings_are_embeddings():
 def test_other_losses_and_batches_without_pairs_raise(model, batch):
     with pytest.raises(ValueError, match="Received: loss='mse'"):
         model.compile("sgd", "mse")
+    with pytest.raises(ValueError, match=r"use another learning rate. Received: loss_weights=2.0\Z"):
+        model.compile("sgd", loss_weights=2.0)
     model.compile("sgd")
     with pytest.raises(ValueError, match=r"need `negatives` and `pairs`. Received: \['centres', 'contexts'\]"):
         model.evaluate({name: batch[name] for name in ("centres", "contexts")}, verbose=0)
