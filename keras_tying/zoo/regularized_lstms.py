@@ -133,7 +133,7 @@ def single_layer_lstm(
         units: Integer, width of the LSTM layer.
         input_dropout: Rate of embedded words, with a new mask at every step.
         state_dropout: Rate of hidden states in the recurrence, with one mask per window.
-        output_dropout: Rate of the outputs of the LSTM layer, with a new mask at every step.
+        output_dropout: Rate of the outputs of the LSTM layer and of the linear map, with a new mask at every step.
         **kwargs: Further arguments of `mogrifier_lstm`.
 
     Returns:
@@ -173,6 +173,7 @@ def mogrifier_lstm(
     layer_dropout=0.29098,
     state_dropout=0.38729,
     output_dropout=0.71567,
+    projection_dropout=None,
     word_dropout=0.0,
     weight_drop=0.0,
     one_mask_per_window=False,
@@ -199,6 +200,7 @@ def mogrifier_lstm(
         layer_dropout: Rate of the outputs of all layers but the last.
         state_dropout: Rate of hidden states in the recurrence, with one mask per window.
         output_dropout: Rate of the outputs of the last layer.
+        projection_dropout: Optional rate of the outputs of the linear map. Defaults to `output_dropout`.
         word_dropout: Rate of words, see `WordDropout`.
         weight_drop: Rate of elements of the recurrent matrices, see `LSTM`.
         one_mask_per_window: Boolean, whether the masks of inputs, layers and outputs are the same for all steps of a
@@ -216,7 +218,7 @@ def mogrifier_lstm(
     >>> import keras_tying as kt
     >>> model = kt.zoo.mogrifier_lstm(vocabulary_size=100, embedding_size=4, units=6, rounds=2, rank=3)
     >>> [layer.name for layer in model.hidden_layers]
-    ['dropout_0', 'recurrent_0', 'dropout_1', 'recurrent_1', 'dropout_2', 'projection']
+    ['dropout_0', 'recurrent_0', 'dropout_1', 'recurrent_1', 'dropout_2', 'projection', 'projection_dropout']
 
     Reference:
         Melis, Kocisky and Blunsom, Mogrifier LSTM, 2020, section 4.
@@ -252,11 +254,12 @@ def mogrifier_lstm(
         ]
     layers += _regularized_outputs(dropout, num_layers, output_dropout, activation_scale, temporal_scale, dtype)
     if units != embedding_size:
-        layers.append(
+        layers += [
             keras.layers.Dense(
                 embedding_size, use_bias=False, kernel_initializer="orthogonal", dtype=dtype, name="projection"
-            )
-        )
+            ),
+            dropout(output_dropout if projection_dropout is None else projection_dropout, name="projection_dropout"),
+        ]
     return LanguageModel(embedding, layers, state_reset_rate=state_reset_rate, dtype=dtype, **kwargs)
 
 

@@ -225,6 +225,7 @@ OTHERS = {
                 without(
                     dense(272, {"layer": "Orthogonal", "gain": 1.0}, "linear", bias_initializer="zeros"), "use_bias"
                 ),
+                dropout(0.33801),
             ],
             "state_reset_rate": 0.01,
         },
