@@ -5,15 +5,12 @@ python -m benchmarks.cores
 Trains the large language model. Writes `results/cores.json`.
 """
 
-import multiprocessing
 import os
 import statistics
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict
-from functools import partial
-from threading import Barrier
 
-from benchmarks.contenders import CONTENDERS, Size
+from benchmarks.contenders import Size
+from benchmarks.measure import Worker
 from benchmarks.run import SIZES, STEPS_PER_TURN, record
 
 KINDS = {"float32": "training", "bfloat16": "training in bfloat16"}
@@ -22,21 +19,24 @@ ROUNDS = 3
 
 def words_per_second(kind: str, runs: list[list[int]], size: Size, steps: int) -> float:
     """Words per second of runs at the same time, all together. `runs` are the cores of each."""
-    context = multiprocessing.get_context("spawn")
-    with context.Manager() as manager, ProcessPoolExecutor(len(runs), context) as processes:
-        train = partial(speeds, kind, size=size, steps=steps, barrier=manager.Barrier(len(runs)))
-        return statistics.median(map(sum, zip(*processes.map(train, runs), strict=True)))
-
-
-def speeds(kind: str, cores: list[int], size: Size, steps: int, barrier: Barrier) -> list[float]:
-    """Words per second of a run in each round of so many steps. All runs begin a round together."""
-    os.sched_setaffinity(0, cores)
-    work, found = CONTENDERS[kind]["keras-tying"](size), []
-    work(steps)
+    workers = [_worker_on(cores, kind, size, steps) for cores in runs]
+    found = []
     for _ in range(ROUNDS):
-        barrier.wait()
-        found.append(size.words * steps / work(steps))
-    return found
+        for worker in workers:
+            worker.begin_turn()
+        found.append(sum(size.words * steps / worker.end_turn() for worker in workers))
+    for worker in workers:
+        worker.close()
+    return statistics.median(found)
+
+
+def _worker_on(cores: list[int], kind: str, size: Size, steps: int) -> Worker:
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, cores)  # which a process that starts now inherits
+    try:
+        return Worker(kind, "keras-tying", size, steps)
+    finally:
+        os.sched_setaffinity(0, before)
 
 
 def main() -> None:

@@ -38,7 +38,7 @@ def compare(kind: str, size: Size, work: int, rounds: int, without: tuple[str, .
         Words per second, peak memory in MiB above that of the imported libraries, and ratios. In ratios, memory counts
         as at least 1 MiB.
     """
-    workers = {name: _Worker(kind, name, size, work, backend) for name in CONTENDERS[kind] if name not in without}
+    workers = {name: Worker(kind, name, size, work, backend) for name in CONTENDERS[kind] if name not in without}
     seconds = {name: [] for name in workers}
     for _ in range(rounds):
         for name, worker in workers.items():
@@ -61,8 +61,10 @@ def compare(kind: str, size: Size, work: int, rounds: int, without: tuple[str, .
     }
 
 
-class _Worker:
-    def __init__(self, kind: str, name: str, size: Size, work: int, backend: str):
+class Worker:
+    """A contender in its own process, warmed up. Arguments as of `compare`."""
+
+    def __init__(self, kind: str, name: str, size: Size, work: int, backend: str = ""):
         context = multiprocessing.get_context("spawn")
         self._pipe, pipe = context.Pipe()
         self._process = context.Process(target=_serve, args=(pipe, kind, name, size, work), daemon=True)
@@ -72,10 +74,19 @@ class _Worker:
         self._pipe.recv()  # warmed up
 
     def turn(self) -> float:
+        """Seconds of a turn."""
+        self.begin_turn()
+        return self.end_turn()
+
+    def begin_turn(self) -> None:
         self._pipe.send("turn")
+
+    def end_turn(self) -> float:
+        """Waits for the end of the turn and returns its seconds."""
         return self._pipe.recv()
 
     def close(self) -> float:
+        """Ends the process and returns its peak memory in MiB above that of the imported libraries."""
         self._pipe.send("close")
         memory = self._pipe.recv()
         self._process.join()

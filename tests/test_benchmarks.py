@@ -2,7 +2,6 @@
 
 import json
 import os
-import threading
 
 import pytest
 
@@ -64,9 +63,32 @@ def test_the_profile_counts_the_operations_of_a_step():
 
 
 def test_runs_on_cores_begin_each_round_together(monkeypatch):
-    monkeypatch.setattr(os, "sched_setaffinity", lambda process, cores: None)
-    speeds = cores.speeds("training", [0], TINY, 2, threading.Barrier(1))
-    assert len(speeds) == cores.ROUNDS
-    assert min(speeds) > 0
+    calls = []
+
+    class Worker:
+        def __init__(self, kind, name, size, work):
+            self.cores = os.sched_getaffinity(0)
+
+        def begin_turn(self):
+            calls.append(("begin", *self.cores))
+
+        def end_turn(self):
+            calls.append(("end", *self.cores))
+            return 0.5
+
+        def close(self):
+            calls.append(("close", *self.cores))
+
+    affinity = [{0, 1}]
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: affinity[-1])
+    monkeypatch.setattr(os, "sched_setaffinity", lambda process, cores: affinity.append(cores))
+    monkeypatch.setattr(cores, "Worker", Worker)
+    assert cores.words_per_second("training", [[0], [1]], TINY, steps=3) == 2 * TINY.words * 3 / 0.5
+    together = [("begin", 0), ("begin", 1), ("end", 0), ("end", 1)]
+    assert calls == together * cores.ROUNDS + [("close", 0), ("close", 1)]
+    assert affinity[-1] == {0, 1}
+
+
+def test_the_table_of_cores_rounds_its_figures():
     rows = report.cores_table({"float32": {"words_per_second": 1234.5, "million_words_per_core_hour": 2.346}})
     assert "| float32 | 1,234 | 2.35 |" in rows

@@ -232,10 +232,8 @@ class SaveCheckpoints(keras.callbacks.Callback):
                 signal.signal(number, handler)
 
     def on_train_begin(self, logs=None):
-        self._started = time.monotonic()
-        self._earlier_seconds = self.progress.seconds
-        self._processor_started = time.process_time()
-        self._earlier_processor_seconds = self.progress.processor_seconds
+        self._start = time.monotonic() - self.progress.seconds
+        self._processor_start = time.process_time() - (self.progress.processor_seconds or 0.0)
 
     def on_epoch_begin(self, epoch, logs=None):
         self._first_batch = self.progress.batch
@@ -277,10 +275,9 @@ class SaveCheckpoints(keras.callbacks.Callback):
         return values
 
     def _save(self, values: dict[str, np.ndarray]) -> str:
-        self.progress.seconds = self._earlier_seconds + time.monotonic() - self._started
-        if self._earlier_processor_seconds is not None:
-            used = time.process_time() - self._processor_started
-            self.progress.processor_seconds = self._earlier_processor_seconds + used
+        self.progress.seconds = time.monotonic() - self._start
+        if self.progress.processor_seconds is not None:
+            self.progress.processor_seconds = time.process_time() - self._processor_start
         saved = "by the chief"
         if is_chief(self.model):
             saved = self.store.save(Checkpoint(values, dict(vars(self.progress)))).name

@@ -15,7 +15,7 @@ def by_transpose(kernel):
     """A function that multiplies rows `[B, O]` by the transpose of `kernel` `[I, O]`, for the steps of a sequence."""
     large = kernel.shape.num_elements() >= LARGE_KERNEL
     if large and kernel.dtype.size < 4 and not tf.config.list_logical_devices("GPU"):
-        # Takes up to half the time of a product of rows in lower precision.
+        # In lower precision, a product of rows can take twice as long as this.
         return lambda rows: tf.transpose(tf.matmul(kernel, rows, transpose_b=True))
     # Transposed once, because `transpose_b` takes longer. As one matrix of a stack, because TensorFlow's graph
     # optimizer replaces the product with a plain transpose by one with `transpose_b`.
