@@ -102,7 +102,8 @@ def draw_budget(found: dict[str, list[tuple[float, float]]], path: Path) -> Path
     for i, (name, points) in enumerate(found.items()):
         hours, perplexities = zip(*points, strict=True)
         label = f"{name}: {min(perplexities):.1f}"
-        axes.plot(hours, perplexities, color=COLOURS[i % len(COLOURS)], label=label)
+        style = ("-", "--", ":")[i // len(COLOURS) % 3]  # where all colours are used
+        axes.plot(hours, perplexities, style, color=COLOURS[i % len(COLOURS)], label=label)
     axes.set_yscale("log")
     axes.yaxis.set_major_formatter("{x:g}")
     axes.yaxis.set_minor_formatter("{x:g}")

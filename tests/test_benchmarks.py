@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from benchmarks import contenders, cores, operations, report
+from benchmarks import contenders, cores, measure, operations, report
 from keras_tying.training.engine import STEPS_PER_EXECUTION
 
 TINY = contenders.Size(vocabulary=11, units=3, batch_size=2, sequence_length=2)
@@ -87,6 +87,12 @@ def test_runs_on_cores_begin_each_round_together(monkeypatch):
     together = [("begin", 0), ("begin", 1), ("end", 0), ("end", 1)]
     assert calls == together * cores.ROUNDS + [("close", 0), ("close", 1)]
     assert affinity[-1] == {0, 1}
+
+
+def test_a_contender_works_in_its_own_process():
+    worker = measure.Worker("training", "keras-tying", TINY, 2)
+    assert worker.turn() > 0
+    assert worker.close() >= 0
 
 
 def test_the_table_of_cores_rounds_its_figures():
