@@ -12,22 +12,23 @@ from keras_tying.checks import check_integer
 from keras_tying.data import PreparedText
 from keras_tying.data.batching import windows
 from keras_tying.ids import check_ids
-from keras_tying.inference.language_model import check_length
+from keras_tying.inference.language_model import check_length, stream_perplexity
 from keras_tying.layers import CarriedState
 from keras_tying.losses import SequenceCrossEntropy
 from keras_tying.metrics import Perplexity
 
-LEARNING_RATES = (3e-5, 1e-4, 3e-4)
-DECAYS = (0.005, 0.02)
-"""Learning rates and decays that `fit` tries."""
-EPSILON = 1e-5
-"""What is added to the root of the mean square of a gradient."""
+START = {"learning_rate": 1e-4, "epsilon": 3e-5, "decay": 5e-3}
+"""The settings that `fit` tries first."""
+GAIN = 1e-3
+"""Share of the perplexity by which a changed setting must lower it to be kept."""
 STATISTICS_ROWS = 100
 """Rows of the training text in the gradients whose squares are averaged."""
 STATISTICS_BATCHES = 200
 """Maximum number of these gradients."""
 TRIED_WORDS = 20_000
 """Words at the start of the text by which `fit` chooses."""
+HALVINGS = 10
+"""How often `fit` halves a learning rate that does not suit the whole text."""
 
 
 class DynamicEvaluation:
@@ -37,7 +38,7 @@ class DynamicEvaluation:
     loss of a segment, the root `r` of the mean square of gradients on the training text, and its mean `m` over all
     weights, the step is::
 
-        w <- w - learning_rate * g / (r + 1e-5) + min(1, decay * r / m) * (w_0 - w)
+        w <- w - learning_rate * g / (r + epsilon) + min(1, decay * r / m) * (w_0 - w)
 
     Dropout is off. The model has its own weights again after each text.
 
@@ -48,6 +49,7 @@ class DynamicEvaluation:
 
     Attributes:
         learning_rate: `fit` chooses it. 0 before.
+        epsilon: `fit` chooses it. 3e-5 before.
         decay: `fit` chooses it. 0 before.
 
     Raises:
@@ -77,6 +79,7 @@ class DynamicEvaluation:
         self.model = model
         self.segment = segment
         self.learning_rate = 0.0
+        self.epsilon = START["epsilon"]
         self.decay = 0.0
         roots = self._root_mean_squares(train_ids)
         self._step = _DynamicStep(roots, [ops.convert_to_numpy(each) for each in model.trainable_variables])
@@ -87,16 +90,44 @@ class DynamicEvaluation:
 
     @property
     def settings(self) -> str:
-        return f"dynamic evaluation (learning rate {self.learning_rate:g}, decay {self.decay:g})"
+        values = f"learning rate {self.learning_rate:.3g}, epsilon {self.epsilon:.3g}, decay {self.decay:.3g}"
+        return f"dynamic evaluation ({values})"
 
     def fit(self, ids: np.ndarray | PreparedText) -> "DynamicEvaluation":
-        """Chooses learning rate and decay with the lowest perplexity of the first 20,000 words. Returns itself."""
-        tried = list(product(LEARNING_RATES, DECAYS))
-        perplexities = []
-        for self.learning_rate, self.decay in tried:
-            perplexities.append(self.perplexity(ids[:TRIED_WORDS]))
-        self.learning_rate, self.decay = tried[int(np.nanargmin(perplexities))]
+        """Chooses learning rate, epsilon and decay by the perplexity of the first 20,000 words. Returns itself.
+
+        Beginning with `START`, each of them is doubled or halved as long as that lowers the perplexity, until no such
+        change does. If the perplexity of the whole text is then not below that without dynamic evaluation, as when
+        learning diverges later, the learning rate is halved.
+        """
+        tried = {}
+
+        def tried_perplexity(settings):
+            values = tuple(settings.values())
+            if values not in tried:
+                self._use(settings)
+                tried[values] = np.nan_to_num(self.perplexity(ids[:TRIED_WORDS]), nan=np.inf)
+            return tried[values]
+
+        def gains(changed):
+            return tried_perplexity(changed) < tried_perplexity(settings) * (1 - GAIN)
+
+        settings, before = START, None
+        while settings != before:
+            before = settings
+            for name, factor in product(START, (2.0, 0.5)):
+                while gains(changed := settings | {name: settings[name] * factor}):
+                    settings = changed
+        self._use(settings)
+        plain = stream_perplexity(self.model, ids)
+        for _ in range(HALVINGS):
+            if self.perplexity(ids) < plain:
+                break
+            self.learning_rate /= 2
         return self
+
+    def _use(self, settings):
+        self.learning_rate, self.epsilon, self.decay = (settings[name] for name in START)
 
     def perplexity(self, ids: np.ndarray | PreparedText) -> float:
         """Exact perplexity of a text, read once from start to end.
@@ -108,7 +139,7 @@ class DynamicEvaluation:
         text = check_ids(ids[: len(ids)], self.model.vocabulary_size)[None]
         whole = (text.shape[1] - 1) // self.segment * self.segment
         own = [ops.convert_to_numpy(variable).copy() for variable in self.model.trainable_variables]
-        self._step.set_rates(self.learning_rate, self.decay)
+        self._step.set_rates(self.learning_rate, self.epsilon, self.decay)
         self._learner.carried.reset()
         metric = Perplexity()
         try:
@@ -223,11 +254,11 @@ class _DynamicStep(_Fixed):
         for (*_, trained), value in zip(self.constants, self.trained, strict=True):
             trained.assign(value)
 
-    def set_rates(self, learning_rate, decay):
-        """Sets the learning rate and the decay, from which come two numbers for each weight."""
+    def set_rates(self, learning_rate, epsilon, decay):
+        """Sets the settings of the step, from which come two numbers for each weight."""
         for root, (pull, rate, _) in zip(self.roots, self.constants, strict=True):
             pull.assign(np.minimum(1.0, decay * root / self.mean))
-            rate.assign(learning_rate / (root + EPSILON))
+            rate.assign(learning_rate / (root + epsilon))
 
     def update(self, gradients):
         for variable, gradient, (pull, rate, trained) in zip(

@@ -1,5 +1,7 @@
 """Language models that are measured with a temperature, a neural cache or dynamic evaluation."""
 
+from itertools import product
+
 import keras
 import numpy as np
 import pytest
@@ -72,7 +74,7 @@ def test_dynamic_evaluation_equals_an_independent_computation(rng, model, monkey
     monkeypatch.setattr(dynamic_evaluation, "STATISTICS_ROWS", 4)
     train, text = rng.integers(0, V, 200), rng.integers(0, V, 24)
     dynamic = DynamicEvaluation(model, train, segment=5)
-    dynamic.learning_rate, dynamic.decay = 1e-3, 0.3
+    dynamic.learning_rate, dynamic.epsilon, dynamic.decay = 1e-3, 2e-4, 0.3
     found, variables = dynamic.perplexity(text), [each.value for each in model.trainable_variables]
     trained = [variable.numpy() for variable in variables]
     cut = windows(train, 4, 5)
@@ -94,7 +96,7 @@ def test_dynamic_evaluation_equals_an_independent_computation(rng, model, monkey
             variables, tape.gradient(loss, variables), roots, trained, strict=True
         ):
             pull = np.minimum(1, 0.3 * root / mean) * (own - variable.numpy())
-            variable.assign_add(pull - 1e-3 * tf.convert_to_tensor(gradient).numpy() / (root + 1e-5))
+            variable.assign_add(pull - 1e-3 * tf.convert_to_tensor(gradient).numpy() / (root + 2e-4))
     np.testing.assert_allclose(found, np.exp(total / 23), rtol=1e-4)
 
 
@@ -107,6 +109,27 @@ def test_the_model_has_its_own_weights_after_dynamic_evaluation(rng, model, monk
     assert dynamic.perplexity(ids) < stream_perplexity(model, ids)
     for weight, value in zip(model.get_weights(), own, strict=True):
         np.testing.assert_array_equal(weight, value)
+
+
+def test_settings_of_dynamic_evaluation_are_better_than_their_neighbours(rng, model, monkeypatch):
+    monkeypatch.setattr(dynamic_evaluation, "STATISTICS_ROWS", 4)
+    ids = rng.integers(0, V, 200)
+    dynamic = DynamicEvaluation(model, ids, segment=5).fit(ids)
+    best, found = dynamic.perplexity(ids), [dynamic.learning_rate, dynamic.epsilon, dynamic.decay]
+    assert found[0] != dynamic_evaluation.START["learning_rate"]
+    for i, factor in product(range(3), (2, 0.5)):
+        dynamic.learning_rate, dynamic.epsilon, dynamic.decay = [*found[:i], found[i] * factor, *found[i + 1 :]]
+        assert not dynamic.perplexity(ids) < best * (1 - dynamic_evaluation.GAIN)
+
+
+def test_dynamic_evaluation_that_diverges_later_gets_a_lower_rate(rng, model, monkeypatch):
+    monkeypatch.setattr(dynamic_evaluation, "STATISTICS_ROWS", 4)
+    monkeypatch.setattr(dynamic_evaluation, "TRIED_WORDS", 6)  # nothing is learned before their end
+    monkeypatch.setattr(dynamic_evaluation, "START", {"learning_rate": 1.0, "epsilon": 1e-5, "decay": 0.005})
+    ids = rng.integers(0, V, 200)
+    dynamic = DynamicEvaluation(model, ids, segment=5).fit(ids)
+    assert dynamic.learning_rate < 1
+    assert dynamic.perplexity(ids) < stream_perplexity(model, ids)
 
 
 def test_a_mixed_precision_model_adapts(rng, monkeypatch):
