@@ -14,19 +14,21 @@ def overlap(task: TranslationTask, record: bool) -> int:
     data = task.recipe.data
     task.vocabularies = task.learn_vocabularies()
     counts = task.training_pairs().overlap()
-    source, target = data.source_language.upper(), data.target_language.upper()
-    print(f"Subwords only in {source}  {counts['only_source']:>8,}")
-    print(f"Subwords only in {target}  {counts['only_target']:>8,}")
-    print(f"Subwords in both     {counts['both']:>8,}")
+    # The recipe does not say in which languages other files are.
+    named = not task.settings.files
+    source, target = (data.source_language, data.target_language) if named else ("source", "target")
+    print(f"Subwords only in {source:<6}  {counts['only_source']:>8,}")
+    print(f"Subwords only in {target:<6}  {counts['only_target']:>8,}")
+    print(f"Subwords in both         {counts['both']:>8,}")
     if record:
         results = {
             "corpus": data.corpus,
-            "source": data.source_language,
-            "target": data.target_language,
+            "source": source,
+            "target": target,
             "subwords": len(task.subwords),
             **counts,
             **environment(),
             "command": task.settings.command,
         }
-        print(write_results(f"overlap_{data.corpus}_{source}_{target}".lower(), results))
+        print(write_results(f"overlap_{data.corpus}_{source}_{target}", results))
     return 0

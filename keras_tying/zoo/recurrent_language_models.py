@@ -67,7 +67,7 @@ def recurrent_language_model(
         unit_forget_bias: Boolean, whether the biases of the forget gates of LSTM layers start at 1. Defaults to
             `False`.
         output_bias: Boolean, whether the output embedding has a bias. Defaults to `True`.
-        output_bias_initializer: Initializer of that bias. Default: as all weights.
+        output_bias_initializer: Initializer of that bias, if there is one. Default: as all weights.
         logit_soft_cap: Optional float, soft cap of the logits.
         embeddings_constraint: Optional constraint of the (input) embedding, for example `UnitNorm(axis=1)`.
         adaptive_cutoffs: Optional integers, for large vocabularies: the embedding is an `AdaptiveEmbedding` with these

@@ -145,13 +145,13 @@ def test_overlap_counts_the_subwords_that_sentencepiece_gives_each_language(zoo,
     expected = {"only_source": len(seen[0] - seen[1]), "only_target": len(seen[1] - seen[0])}
     expected["both"] = len(seen[0] & seen[1])
     assert min(expected.values()) > 0
-    names = {"only in EN": "only_source", "only in DE": "only_target", "in both": "both"}
-    found = re.findall(r"^Subwords (only in EN|only in DE|in both) +(\d+)$", printed, re.M)
+    names = {"only in source": "only_source", "only in target": "only_target", "in both": "both"}
+    found = re.findall(r"^Subwords (only in source|only in target|in both) +(\d+)$", printed, re.M)
     assert {names[name]: int(figure) for name, figure in found} == expected
-    results = json.loads((zoo / "results" / "overlap_files_en_de.json").read_text())
+    results = json.loads((zoo / "results" / "overlap_files_source_target.json").read_text())
     assert {name: results[name] for name in expected} == expected
     counts = " | ".join(str(expected[name]) for name in ("only_source", "only_target", "both"))
-    assert f"(results/overlap_files_en_de.json) | {counts} |" in harness.made_pages(zoo)[zoo / "translation.md"]
+    assert f"(results/overlap_files_source_target.json) | {counts} |" in harness.made_pages(zoo)[zoo / "translation.md"]
 
 
 def test_the_grid_command_trains_what_has_no_results_and_makes_pictures_and_page(zoo, tmp_path):
