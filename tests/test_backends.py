@@ -14,7 +14,6 @@ sys.modules["tensorflow"] = None  # importing it fails
 import keras, numpy as np
 import keras_tying as kt
 from keras_tying import tasks, training
-from keras_tying.inference.dynamic_evaluation import DynamicEvaluation
 from keras_tying.inference.language_model import mc_perplexity
 from keras_tying.zoo import recipes
 
@@ -150,7 +149,7 @@ numbers.append(model.without_lora().train_on_batch(batch, None, return_dict=True
 
 model = kt.zoo.recurrent_language_model(10, 4, num_layers=1)
 model.set_weights([rng.uniform(-0.5, 0.5, w.shape) for w in model.get_weights()])
-dynamic = DynamicEvaluation(model, ids % 10, segment=10)
+dynamic = kt.inference.DynamicEvaluation(model, ids % 10, segment=10)
 dynamic.learning_rate = 1e-3
 numbers.append(dynamic.perplexity(ids[:50] % 10))
 

@@ -58,10 +58,9 @@ class DynamicEvaluation:
     Example:
 
     >>> import keras_tying as kt
-    >>> from keras_tying.inference.dynamic_evaluation import DynamicEvaluation
     >>> trained, corpus = kt.load("embedded_small_tied"), kt.data.load_corpus("embedded")
     >>> train_ids, ids = (corpus.ids(part, trained.vocabulary)[:2500] for part in ("train", "test"))
-    >>> dynamic = DynamicEvaluation(trained.model, train_ids)
+    >>> dynamic = kt.inference.DynamicEvaluation(trained.model, train_ids)
     >>> plain = dynamic.perplexity(ids)
     >>> dynamic.learning_rate = 3e-5
     >>> dynamic.perplexity(ids) < plain

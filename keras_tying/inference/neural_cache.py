@@ -42,9 +42,8 @@ class NeuralCache:
     Example:
 
     >>> import numpy as np, keras_tying as kt
-    >>> from keras_tying.inference.neural_cache import NeuralCache
     >>> ids = np.tile([3, 7, 3, 5], 50)
-    >>> cached = NeuralCache(kt.zoo.recurrent_language_model(20, 8)).fit(ids)
+    >>> cached = kt.inference.NeuralCache(kt.zoo.recurrent_language_model(20, 8)).fit(ids)
     >>> cached.perplexity(ids) < 20
     True
 

@@ -27,10 +27,11 @@ class TemperedSoftmax:
     Example:
 
     >>> import numpy as np, keras_tying as kt
-    >>> from keras_tying.inference.temperature import TemperedSoftmax
     >>> ids = np.random.default_rng(0).integers(0, 20, 200)
     >>> model = kt.zoo.recurrent_language_model(20, 8)
-    >>> TemperedSoftmax(model).fit(ids).perplexity(ids) <= TemperedSoftmax(model).perplexity(ids)
+    >>> tempered = kt.inference.TemperedSoftmax(model)
+    >>> plain = tempered.perplexity(ids)
+    >>> tempered.fit(ids).perplexity(ids) <= plain
     True
 
     Reference:

@@ -10,11 +10,8 @@ import safetensors.numpy
 
 from keras_tying.data import SPLITS, PreparedText, Vocabulary, Windows, windows
 from keras_tying.files import write_atomically
-from keras_tying.inference import TrainedLanguageModel
-from keras_tying.inference.dynamic_evaluation import DynamicEvaluation
+from keras_tying.inference import DynamicEvaluation, NeuralCache, TemperedSoftmax, TrainedLanguageModel
 from keras_tying.inference.language_model import check_length, mc_perplexity, stream_perplexity
-from keras_tying.inference.neural_cache import NeuralCache
-from keras_tying.inference.temperature import TemperedSoftmax
 from keras_tying.tasks.markdown import markdown
 from keras_tying.tasks.text import TextTask, open_corpus
 from keras_tying.training.batches import BlockBatches

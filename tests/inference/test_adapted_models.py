@@ -8,11 +8,10 @@ import pytest
 import tensorflow as tf
 
 from keras_tying.data import windows
-from keras_tying.inference import dynamic_evaluation
-from keras_tying.inference.dynamic_evaluation import DynamicEvaluation
+from keras_tying.inference import DynamicEvaluation, NeuralCache, TemperedSoftmax, dynamic_evaluation
 from keras_tying.inference.language_model import stream_perplexity
-from keras_tying.inference.neural_cache import NeuralCache, cache_probabilities
-from keras_tying.inference.temperature import TEMPERATURES, TemperedSoftmax
+from keras_tying.inference.neural_cache import cache_probabilities
+from keras_tying.inference.temperature import TEMPERATURES
 from keras_tying.zoo import recurrent_language_model
 
 V = 11
