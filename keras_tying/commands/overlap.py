@@ -14,9 +14,8 @@ def overlap(task: TranslationTask, record: bool) -> int:
     data = task.recipe.data
     task.vocabularies = task.learn_vocabularies()
     counts = task.training_pairs().overlap()
-    # The recipe does not say in which languages other files are.
-    named = not task.settings.files
-    source, target = (data.source_language, data.target_language) if named else ("source", "target")
+    # A recipe does not know the languages of other files.
+    source, target = ("source", "target") if task.settings.files else (data.source_language, data.target_language)
     print(f"Subwords only in {source:<6}  {counts['only_source']:>8,}")
     print(f"Subwords only in {target:<6}  {counts['only_target']:>8,}")
     print(f"Subwords in both         {counts['both']:>8,}")

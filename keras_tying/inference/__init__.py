@@ -1,4 +1,4 @@
-"""Trained models with their text: strings in, strings and numbers out. Language models that adapt to a text."""
+"""Trained models with their text, and three ways to adapt a language model to the text it is measured on."""
 
 from keras_tying.inference.dynamic_evaluation import DynamicEvaluation
 from keras_tying.inference.joint_language_model import TrainedJointLanguageModel
