@@ -105,7 +105,7 @@ def scan_time(step, states, sequences):
 
 
 def product(values, kernel, masks=()):
-    """Products `[..., 4H]` of values `[..., I]` that have no dropout mask, one mask, or one mask per gate."""
+    """Products `[..., O]` of values `[..., I]` that have no dropout mask, one mask, or one mask per gate."""
     parts = ops.split(kernel, len(masks), axis=-1) if len(masks) > 1 else [kernel]
     dropped = [values * mask for mask in masks] or [values]
     # As matrices: JAX transposes and copies longer shapes for the gradient of the kernel.
@@ -235,8 +235,19 @@ class LSTM(LSTMLoop):
         projected = product(sequences, kernel, masks.inputs)
         return projected if bias is None else projected + bias
 
-    def gates(self, prepared, hidden, weights, masks):
-        """The gates before their nonlinearities `[B, 4H]`, from a step of `prepare` and the last hidden state."""
+    def gates(self, prepared, hidden, weights, masks, product=product):
+        """The gates before their nonlinearities `[B, 4H]`, from a step of `prepare` and the last hidden state.
+
+        Args:
+            prepared: A step of what `prepare` has computed.
+            hidden: The last hidden state `[B, H]`.
+            weights: What `recurrence_weights` has given.
+            masks: Dropout `Masks`.
+            product: Function with the arguments and results of `product`, which multiplies with the matrices.
+
+        Returns:
+            The gates `[B, 4H]`.
+        """
         return prepared + product(hidden, weights[1], masks.hidden)
 
     def next_states(self, gates, cell):

@@ -77,24 +77,30 @@ class MogrifierLSTM(LSTM):
     def _loop(self, sequences, initial_state, mask, training, masks):
         return scan_loop(self, sequences, initial_state, mask, masks)
 
+    def recurrence_weights(self, masks):
+        """Those of `LSTM`, and then the matrices and the bias of each round."""
+        return *super().recurrence_weights(masks), *(weight for weights in self.round_weights for weight in weights)
+
     def prepare(self, sequences, weights, masks):
         """The dropped inputs `[T, B, I]`: their part of the gates depends on the hidden state."""
         return sequences * masks.inputs[0] if masks.inputs else sequences
 
-    def gates(self, prepared, hidden, weights, masks):
-        """The gates before their nonlinearities `[B, 4H]`, from dropped inputs and the last hidden state."""
-        kernel, recurrent_kernel, bias = weights
-        inputs, hidden = self.mogrify(prepared, hidden * masks.hidden[0] if masks.hidden else hidden)
+    def gates(self, prepared, hidden, weights, masks, product=product):
+        """As in `LSTM`, from a step of dropped inputs."""
+        kernel, recurrent_kernel, bias, *round_weights = weights
+        hidden = hidden * masks.hidden[0] if masks.hidden else hidden
+        inputs, hidden = self._mogrify(prepared, hidden, round_weights, product)
         gates = product(inputs, kernel) + product(hidden, recurrent_kernel)
         return gates if bias is None else gates + bias
 
-    def mogrify(self, inputs, hidden):
+    def _mogrify(self, inputs, hidden, weights, product):
         """Inputs `[B, I]` and hidden states `[B, H]` after all rounds."""
-        for r, (*matrices, bias) in enumerate(self.round_weights):
+        weights = iter(weights)
+        for r in range(self.rounds):
             gate = hidden if r % 2 == 0 else inputs
-            for matrix in matrices:
-                gate = ops.matmul(gate, ops.cast(matrix, gate.dtype))
-            gate = 2 * ops.sigmoid(gate + ops.cast(bias, gate.dtype))
+            for _ in range(1 if self.rank is None else 2):
+                gate = product(gate, next(weights))
+            gate = 2 * ops.sigmoid(gate + next(weights))
             if r % 2 == 0:
                 inputs = gate * inputs
             else:

@@ -13,6 +13,7 @@ import tensorflow as tf
 import keras_tying as kt
 from keras_tying import backend
 from keras_tying.backend.tensorflow import batches as fast_batches
+from keras_tying.backend.tensorflow import lstm as fast_lstm
 from keras_tying.backend.tensorflow import scan
 from keras_tying.layers import conditional_gru, gru, lookup, lstm, recurrent_highway
 from keras_tying.losses import adaptive_cross_entropy as adaptive
@@ -125,6 +126,25 @@ def lstm_states(function, rng, monkeypatch, masked=False, **arguments):
     return with_gradients(
         lambda: layer(inputs, mask=mask, training=True), [inputs, *(v.value for v in layer.trainable_variables)]
     )
+
+
+@case(
+    lstm.recurrence,
+    **{"full matrices": {}, "low rank": {"rank": 2, "rounds": 4}, "no bias": {"use_bias": False}},
+    dropped={"dropout": 0.3, "recurrent_dropout": 0.5, "weight_drop": 0.5, "cap_input_gate": True},
+    masked={"masked": True},
+    looped={"unrolled_steps": 2},
+)
+def mogrified_states(function, rng, monkeypatch, masked=False, unrolled_steps=64, **arguments):
+    monkeypatch.setattr(fast_lstm, "UNROLLED_STEPS", unrolled_steps)
+    monkeypatch.setattr(lstm, "recurrence", function)
+    layer = kt.layers.MogrifierLSTM(5, return_sequences=True, return_state=True, seed=7, **arguments)
+    inputs, mask = normal(rng, 4, 6, 3), rng.random((4, 6)) < 0.7 if masked else None
+    states = [normal(rng, 4, 5), normal(rng, 4, 5)]
+    layer.build(inputs.shape)
+    layer.set_weights([rng.normal(size=w.shape) if w.dtype == np.float32 else w for w in layer.get_weights()])
+    sources = [inputs, *states, *(v.value for v in layer.trainable_variables)]
+    return with_gradients(lambda: layer(inputs, initial_state=states, mask=mask, training=True), sources)
 
 
 @case(lookup.lookup, **{"with another role": {"alone": False}, "alone": {"alone": True}})

@@ -1,8 +1,10 @@
-"""TensorFlow: the recurrence of an LSTM on a CPU, with its gradient written out.
+"""TensorFlow: the recurrence of an LSTM on a CPU, and that of layers with other gates.
 
-Automatic differentiation of a loop computes and adds the gradient of the weights at every backward step. Here a
-backward step computes only `dz_t`, the gradient of the gates before their nonlinearities. The gradients of the weights
-and of the inputs are one matrix product each, after the loop.
+Automatic differentiation of a loop computes and adds the gradient of the weights at every backward step. Here the
+gradient of each matrix is one product, after the loop. The gradient of the LSTM is written out: a backward step
+computes only `dz_t`, the gradient of the gates before their nonlinearities. With other gates (`recurrence`)
+differentiation is automatic, but it stops at the results of matrix products. The gradient of a matrix is then the
+product of the rows that all steps multiplied with it and the gradients of the results.
 """
 
 import keras
@@ -10,7 +12,7 @@ import tensorflow as tf
 
 from keras_tying.backend import portable
 from keras_tying.backend.tensorflow.gradients import by_transpose, sigmoid_gradient, tanh_gradient, wide_dtype
-from keras_tying.backend.tensorflow.scan import as_sequence, as_tensor, delayed, scan
+from keras_tying.backend.tensorflow.scan import UNROLLED_STEPS, as_sequence, as_tensor, delayed, scan
 
 
 def run_loop(layer, sequences, initial_state, mask, training, masks):
@@ -29,6 +31,48 @@ def run_loop(layer, sequences, initial_state, mask, training, masks):
     )
     outputs = states if mask is None else _masked_outputs(layer, states, mask)
     return outputs[:, -1], outputs, [states[:, -1], cell]
+
+
+def recurrence(layer, prepared, states, weights, masks, live):
+    """As the portable `recurrence`, which runs sequences that are too long to be unrolled."""
+    steps = prepared.shape[0]
+    if steps is None or steps > UNROLLED_STEPS or len(masks.hidden) > 1:
+        return portable(recurrence)(layer, prepared, states, weights, masks, live)
+    dtype, wide = prepared.dtype, wide_dtype(prepared.dtype)
+    masks = masks._replace(hidden=[tf.cast(mask, wide) for mask in masks.hidden])
+
+    @tf.custom_gradient
+    def run(prepared, hidden, cell, *given):
+        products = _Products(wide)
+        vectors = [weight for weight in given if weight.shape.rank == 1]
+        sources = [prepared, hidden, cell, *vectors]
+        with tf.GradientTape() as tape:
+            tape.watch(sources)
+            used = iter([tf.cast(weight, wide) if weight.shape.rank == 1 else weight for weight in given])
+            used = [None if weight is None else next(used) for weight in weights]
+            state = tf.cast(hidden, wide), tf.cast(cell, wide)
+            hiddens = []
+            for t, step in enumerate(tf.unstack(tf.cast(prepared, wide))):
+                new = layer.next_states(layer.gates(step, state[0], used, masks, products), state[1])
+                if live is not None:
+                    new = [tf.where(live[t] != 0, after, before) for after, before in zip(new, state, strict=True)]
+                state = new
+                hiddens.append(state[0])
+            results = tf.cast(tf.stack(hiddens), dtype), tf.cast(state[1], dtype)
+
+        def gradient(*upstream):
+            found = tape.gradient(results, [*sources, *products.results], list(upstream))
+            *d_states, d_results = *found[:3], found[len(sources) :]
+            d_vectors = iter(found[3 : len(sources)])
+            d_given = (
+                next(d_vectors) if weight.shape.rank == 1 else products.matrix_gradient(weight, d_results)
+                for weight in given
+            )
+            return *d_states, *d_given
+
+        return results, gradient
+
+    return run(prepared, *states, *(weight for weight in weights if weight is not None))
 
 
 def scan_time(step, states, sequences):
@@ -212,3 +256,40 @@ def _kernel_gradient(states, d_gates, dropout):
         for s, d in zip(_dropped(states, dropout), _split(d_gates, dropout), strict=True)
     ]
     return parts[0] if len(parts) == 1 else tf.concat(parts, axis=-1)
+
+
+class _Products:
+    """Function that multiplies rows with matrices in their dtype. The results are cast to another dtype.
+
+    Attributes:
+        results: The results of all calls, before the cast.
+    """
+
+    def __init__(self, dtype):
+        self.dtype = dtype
+        self.results = []
+        self._rows_of = {}  # by matrix, the rows of each call and the place of its result
+        self._multiply = {}
+
+    def __call__(self, rows, matrix, masks=()):
+        key = matrix.ref()
+        if key not in self._multiply:
+            self._multiply[key] = _constant_product(matrix)
+        rows = tf.cast(rows * masks[0] if masks else rows, matrix.dtype)
+        self._rows_of.setdefault(key, []).append((rows, len(self.results)))
+        self.results.append(self._multiply[key](rows))
+        return tf.cast(self.results[-1], self.dtype)
+
+    def matrix_gradient(self, matrix, d_results):
+        """The gradient of `matrix` from those of all `results`; `None` if it was not multiplied."""
+        calls = self._rows_of.get(matrix.ref())
+        if calls is None:
+            return None
+        rows = tf.concat([rows for rows, _ in calls], 0)
+        return tf.matmul(rows, tf.concat([d_results[place] for _, place in calls], 0), transpose_a=True)
+
+
+def _constant_product(matrix):
+    """A function that multiplies rows by `matrix` and has no gradient in it."""
+    back = by_transpose(matrix)
+    return tf.custom_gradient(lambda rows: (tf.matmul(rows, matrix), back))
