@@ -21,8 +21,9 @@ class MogrifierLSTM(LSTM):
     `rank=k`, each `Q_r` is the product of two matrices `[., k]` and `[k, .]`. The biases `a_r` are in the authors' code
     and not in the paper.
 
-    The dropout masks of inputs and hidden states are applied before the first round, one mask for all gates. Unlike
-    that of `LSTM`, the gradient is not written out.
+    The dropout masks of inputs and hidden states are applied before the first round, one mask for all gates. As in
+    `LSTM`, the gradient of each matrix is one product after the loop, on TensorFlow in windows of up to 64 steps and on
+    JAX.
 
     Args:
         units: Integer `H`.

@@ -1,4 +1,4 @@
-"""The recurrence of an LSTM on JAX equals the portable one, in values and gradients."""
+"""The recurrences of LSTM and MogrifierLSTM on JAX equal the portable one, in values and gradients."""
 
 import importlib.util
 import json
@@ -22,6 +22,9 @@ ARGUMENTS = {
     "dropout": {"recurrent_dropout": 0.5, "dropout": 0.3},
     "shared masks": {"recurrent_dropout": 0.5, "shared_dropout_masks": True, "drop_outputs": True},
     "capped, weight drop": {"cap_input_gate": True, "weight_drop": 0.4},
+    "rounds": {"rounds": 5},
+    "rounds, no bias": {"rounds": 2, "use_bias": False},
+    "rounds, all": {"rounds": 5, "rank": 2, "recurrent_dropout": 0.5, "weight_drop": 0.4, "cap_input_gate": True},
 }
 rng = np.random.default_rng(0)
 inputs = rng.normal(size=(3, 7, 5)).astype("float32")
@@ -31,7 +34,8 @@ assert portable[0] is not lstm.run_loop and portable[1] is not lstm.recurrence
 
 
 def values_and_gradients(arguments, mask):
-    layer = kt.layers.LSTM(4, return_sequences=True, return_state=True, seed=3, **arguments)
+    kind = kt.layers.MogrifierLSTM if "rounds" in arguments else kt.layers.LSTM
+    layer = kind(4, return_sequences=True, return_state=True, seed=3, **arguments)
     layer.build(inputs.shape)
     draw = np.random.default_rng(1)
     trained = [draw.normal(size=each.shape).astype("float32") for each in layer.trainable_variables]
@@ -66,6 +70,6 @@ def test_the_fast_recurrence_equals_the_portable_one(run_python):
     if importlib.util.find_spec("jax") is None:
         pytest.skip("jax is not installed")
     found = json.loads(run_python("-c", PROGRAM, KERAS_BACKEND="jax").stdout.splitlines()[-1])
-    assert len(found) == 14
+    assert len(found) == 20
     for name, differences in found.items():
         assert max(differences) < 1e-6, name
