@@ -9,13 +9,21 @@ from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from benchmarks import contenders, joint_models, large_vocabularies, products, text_translators, translators
+from benchmarks import (
+    contenders,
+    joint_models,
+    large_vocabularies,
+    mogrifiers,
+    products,
+    text_translators,
+    translators,
+)
 from benchmarks.contenders import Size
 
 MEBIBYTE = 2**20
 CONTENDERS = {
     kind: functions
-    for room in (contenders, translators, text_translators, joint_models, large_vocabularies, products)
+    for room in (contenders, mogrifiers, translators, text_translators, joint_models, large_vocabularies, products)
     for kind, functions in room.CONTENDERS.items()
 }
 

@@ -70,6 +70,13 @@ def profile_on_jax(rounds: int) -> dict:
     return results
 
 
+def mogrifier(rounds: int) -> dict:
+    """Forward and backward pass of a `MogrifierLSTM` layer alone."""
+    size = Size(units=650, layers=1, batch_size=64, sequence_length=35)
+    kinds = {"float32": "mogrifier", "bfloat16": "mogrifier in bfloat16"}
+    return {precision: compare(kind, size, 4, rounds) for precision, kind in kinds.items()}
+
+
 def matrix_products(rounds: int) -> dict:
     """The matrix products of a training step alone: TensorFlow's beside PyTorch's."""
     results = {}
@@ -191,6 +198,7 @@ PARTS = {
     "training_in_bfloat16": training_in_bfloat16,
     "training_on_jax": training_on_jax,
     "profile_on_jax": profile_on_jax,
+    "mogrifier": mogrifier,
     "matrix_products": matrix_products,
     "output_layer": output_layer,
     "large_vocabularies": large_vocabularies,
