@@ -39,8 +39,8 @@ TITLES = {
     "which keras-tying uses, beside PyTorch's; words per second",
     "profile_on_jax": "Where the time of training on the JAX backend goes: a step, and its layers alone, forward and "
     "backward pass, words per second; the rest of a step is lookup, update and reading",
-    "mogrifier": "A layer MogrifierLSTM alone, 650 wide, 5 rounds of rank 48, 64 rows, forward and backward pass, words "
-    "per second; with automatic gradients the layer is the same, PyTorch is a loop over its operations",
+    "mogrifier": "A layer MogrifierLSTM alone, 650 wide, 5 rounds of rank 48, 64 rows, forward and backward pass, "
+    "words per second; with automatic gradients the layer is the same, PyTorch is a loop over its operations",
     "output_layer": "The output layer alone, forward and backward pass, tokens per second; hidden size 500",
     "large_vocabularies": "Output layer of 90,000 words, 500 wide, 4,000 tokens; causal Transformer of 50,000 words; "
     "stock Keras is the same work with all logits, on the same backend",
