@@ -10,6 +10,12 @@ from keras_tying.layers import LSTM, lstm
 SHAPES = [(1, 1, 3, 2), (4, 7, 5, 6), (20, 12, 8, 16)]
 
 
+def use_portable(monkeypatch):
+    """Runs recurrences by the functions for any backend."""
+    for name in ("run_loop", "recurrence"):
+        monkeypatch.setattr(lstm, name, backend.portable(getattr(lstm, name)))
+
+
 def pair(units, **arguments):
     """Our layer and the Keras layer with the same arguments."""
     arguments = {"bias_initializer": "normal", "return_sequences": True, "return_state": True, **arguments}
@@ -81,7 +87,7 @@ def test_shared_dropout_masks_are_the_same_on_both_paths(rng, monkeypatch):
         layer.build(inputs.shape)
     portable.set_weights(fast.get_weights())
     result = fast(inputs, training=True)
-    monkeypatch.setattr(lstm, "run_loop", backend.portable(lstm.run_loop))
+    use_portable(monkeypatch)
     np.testing.assert_allclose(result, portable(inputs, training=True), atol=1e-6)
 
 
@@ -135,7 +141,7 @@ def test_unknown_batch_and_length_compile(rng):
 @pytest.mark.parametrize("path", ["fast", "portable"])
 def test_dropped_outputs_share_the_mask_of_the_recurrence(rng, monkeypatch, path):
     if path == "portable":
-        monkeypatch.setattr(lstm, "run_loop", backend.portable(lstm.run_loop))
+        use_portable(monkeypatch)
     inputs = rng.normal(size=(3, 6, 4)).astype("float32")
     arguments = {"recurrent_dropout": 0.5, "seed": 7, "return_sequences": True, "shared_dropout_masks": True}
     dropping, keeping = LSTM(5, drop_outputs=True, **arguments), LSTM(5, **arguments)
@@ -181,7 +187,7 @@ def capped_lstm(inputs, weights, hidden, cell):
 @pytest.mark.parametrize("path", ["fast", "portable"])
 def test_capped_input_gates_equal_an_independent_computation(rng, monkeypatch, path):
     if path == "portable":
-        monkeypatch.setattr(lstm, "run_loop", backend.portable(lstm.run_loop))
+        use_portable(monkeypatch)
     inputs = rng.normal(size=(3, 6, 4)).astype("float32")
     layer = LSTM(5, cap_input_gate=True, return_sequences=True, kernel_initializer="normal", bias_initializer="normal")
     layer.build(inputs.shape)
@@ -207,9 +213,9 @@ SPECIAL = {
 def on_both_paths(monkeypatch, inputs, state, mask, weights, **arguments):
     """Pairs of a value or gradient of the fast path and of the portable one."""
     found = []
-    for run_loop in (lstm.run_loop, backend.portable(lstm.run_loop)):
+    for use in (lambda patch: None, use_portable):
         with monkeypatch.context() as patch:
-            patch.setattr(lstm, "run_loop", run_loop)
+            use(patch)
             layer = layer_with(inputs, weights, **arguments)
             found.append(values_and_gradients(layer, inputs, state, training=True, mask=mask))
     return zip(*map(tf.nest.flatten, found), strict=True)
@@ -242,7 +248,7 @@ def test_capped_gates_and_weight_drop_are_the_same_on_both_paths(rng, monkeypatc
 @pytest.mark.parametrize("path", ["fast", "portable"])
 def test_weight_drop_zeroes_elements_of_the_recurrent_matrix_in_training_only(rng, monkeypatch, path):
     if path == "portable":
-        monkeypatch.setattr(lstm, "run_loop", backend.portable(lstm.run_loop))
+        use_portable(monkeypatch)
     inputs = rng.normal(size=(3, 6, 4)).astype("float32")
     dropping, plain = LSTM(5, weight_drop=0.4, seed=7), LSTM(5)
     for layer in (dropping, plain):
