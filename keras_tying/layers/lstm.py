@@ -243,7 +243,8 @@ class LSTM(LSTMLoop):
             hidden: The last hidden state `[B, H]`.
             weights: What `recurrence_weights` has given.
             masks: Dropout `Masks`.
-            product: Function with the arguments and results of `product`, which multiplies with the matrices.
+            product: Function with the arguments and results of `product`. All products with matrices of `weights`
+                are computed by it.
 
         Returns:
             The gates `[B, 4H]`.

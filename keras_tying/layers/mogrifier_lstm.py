@@ -21,9 +21,9 @@ class MogrifierLSTM(LSTM):
     `rank=k`, each `Q_r` is the product of two matrices `[., k]` and `[k, .]`. The biases `a_r` are in the authors' code
     and not in the paper.
 
-    The dropout masks of inputs and hidden states are applied before the first round, one mask for all gates. As in
-    `LSTM`, the gradient of each matrix is one product after the loop, on TensorFlow in windows of up to 64 steps and on
-    JAX.
+    The dropout masks of inputs and hidden states are applied before the first round, one mask for all gates. The
+    gradient of each matrix is one product after the loop on JAX, and on TensorFlow for windows of a known length up to
+    64.
 
     Args:
         units: Integer `H`.
@@ -96,12 +96,13 @@ class MogrifierLSTM(LSTM):
 
     def _mogrify(self, inputs, hidden, weights, product):
         """Inputs `[B, I]` and hidden states `[B, H]` after all rounds."""
-        weights = iter(weights)
+        count = 2 if self.rank is None else 3
         for r in range(self.rounds):
+            *matrices, bias = weights[r * count : (r + 1) * count]
             gate = hidden if r % 2 == 0 else inputs
-            for _ in range(1 if self.rank is None else 2):
-                gate = product(gate, next(weights))
-            gate = 2 * ops.sigmoid(gate + next(weights))
+            for matrix in matrices:
+                gate = product(gate, matrix)
+            gate = 2 * ops.sigmoid(gate + bias)
             if r % 2 == 0:
                 inputs = gate * inputs
             else:

@@ -13,7 +13,6 @@ import tensorflow as tf
 import keras_tying as kt
 from keras_tying import backend
 from keras_tying.backend.tensorflow import batches as fast_batches
-from keras_tying.backend.tensorflow import lstm as fast_lstm
 from keras_tying.backend.tensorflow import scan
 from keras_tying.layers import conditional_gru, gru, lookup, lstm, recurrent_highway
 from keras_tying.losses import adaptive_cross_entropy as adaptive
@@ -136,7 +135,7 @@ def lstm_states(function, rng, monkeypatch, masked=False, **arguments):
     looped={"unrolled_steps": 2},
 )
 def mogrified_states(function, rng, monkeypatch, masked=False, unrolled_steps=64, **arguments):
-    monkeypatch.setattr(fast_lstm, "UNROLLED_STEPS", unrolled_steps)
+    monkeypatch.setattr(scan, "UNROLLED_STEPS", unrolled_steps)
     monkeypatch.setattr(lstm, "recurrence", function)
     layer = kt.layers.MogrifierLSTM(5, return_sequences=True, return_state=True, seed=7, **arguments)
     inputs, mask = normal(rng, 4, 6, 3), rng.random((4, 6)) < 0.7 if masked else None

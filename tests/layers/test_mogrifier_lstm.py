@@ -1,6 +1,7 @@
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from keras_tying.layers import LSTM, MogrifierLSTM
 
@@ -61,6 +62,24 @@ def test_without_rounds_the_layer_is_an_lstm(rng):
     for training in (False, True):
         for received, expected in zip(layer(inputs, training=training), plain(inputs, training=training), strict=True):
             np.testing.assert_allclose(received, expected, atol=1e-5)
+
+
+def test_in_bfloat16_gradients_are_near_those_in_float32(rng):
+    inputs = rng.normal(size=(3, 6, 4)).astype("float32")
+
+    def gradients(dtype):
+        layer = MogrifierLSTM(STATE, rounds=4, rank=2, cap_input_gate=True, return_sequences=True, dtype=dtype)
+        layer.build(inputs.shape)
+        layer.set_weights(weights or layer.get_weights())
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(tf.square(tf.cast(layer(inputs), "float32")))
+        return layer.get_weights(), tape.gradient(loss, [v.value for v in layer.trainable_variables])
+
+    weights = None
+    weights, exact = gradients("float32")
+    _, rounded = gradients("mixed_bfloat16")
+    for found, expected in zip(rounded, exact, strict=True):
+        assert 0 < np.abs(found - expected).max() < 0.05 * np.abs(expected).max()
 
 
 def test_masked_steps_change_nothing(rng):

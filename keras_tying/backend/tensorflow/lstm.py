@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from keras_tying.backend import portable
 from keras_tying.backend.tensorflow.gradients import by_transpose, sigmoid_gradient, tanh_gradient, wide_dtype
-from keras_tying.backend.tensorflow.scan import UNROLLED_STEPS, as_sequence, as_tensor, delayed, scan
+from keras_tying.backend.tensorflow.scan import as_sequence, as_tensor, delayed, is_unrolled, scan
 
 
 def run_loop(layer, sequences, initial_state, mask, training, masks):
@@ -34,22 +34,22 @@ def run_loop(layer, sequences, initial_state, mask, training, masks):
 
 
 def recurrence(layer, prepared, states, weights, masks, live):
-    """As the portable `recurrence`, which runs sequences that are too long to be unrolled."""
-    steps = prepared.shape[0]
-    if steps is None or steps > UNROLLED_STEPS or len(masks.hidden) > 1:
+    """As the portable `recurrence`, which runs long sequences, those of unknown length, and one mask per gate."""
+    if not is_unrolled(prepared) or len(masks.hidden) > 1:
         return portable(recurrence)(layer, prepared, states, weights, masks, live)
     dtype, wide = prepared.dtype, wide_dtype(prepared.dtype)
     masks = masks._replace(hidden=[tf.cast(mask, wide) for mask in masks.hidden])
+    places = [place for place, weight in enumerate(weights) if weight is not None]
 
     @tf.custom_gradient
     def run(prepared, hidden, cell, *given):
-        products = _Products(wide)
-        vectors = [weight for weight in given if weight.shape.rank == 1]
-        sources = [prepared, hidden, cell, *vectors]
-        with tf.GradientTape() as tape:
+        given = dict(zip(places, given, strict=True))
+        vectors = {place: weight for place, weight in given.items() if weight.shape.rank == 1}
+        products = _Products([weight for weight in given.values() if weight.shape.rank == 2], wide)
+        sources = prepared, hidden, cell, vectors
+        with tf.GradientTape(persistent=True) as tape:  # a saved function is differentiated more than once
             tape.watch(sources)
-            used = iter([tf.cast(weight, wide) if weight.shape.rank == 1 else weight for weight in given])
-            used = [None if weight is None else next(used) for weight in weights]
+            used = [tf.cast(vectors[i], wide) if i in vectors else given.get(i) for i in range(len(weights))]
             state = tf.cast(hidden, wide), tf.cast(cell, wide)
             hiddens = []
             for t, step in enumerate(tf.unstack(tf.cast(prepared, wide))):
@@ -61,18 +61,15 @@ def recurrence(layer, prepared, states, weights, masks, live):
             results = tf.cast(tf.stack(hiddens), dtype), tf.cast(state[1], dtype)
 
         def gradient(*upstream):
-            found = tape.gradient(results, [*sources, *products.results], list(upstream))
-            *d_states, d_results = *found[:3], found[len(sources) :]
-            d_vectors = iter(found[3 : len(sources)])
-            d_given = (
-                next(d_vectors) if weight.shape.rank == 1 else products.matrix_gradient(weight, d_results)
-                for weight in given
+            *d_states, d_vectors, d_results = tape.gradient(results, [*sources, products.results], list(upstream))
+            return *d_states, *(
+                d_vectors[place] if place in vectors else products.matrix_gradient(weight, d_results)
+                for place, weight in given.items()
             )
-            return *d_states, *d_given
 
         return results, gradient
 
-    return run(prepared, *states, *(weight for weight in weights if weight is not None))
+    return run(prepared, *states, *(weights[place] for place in places))
 
 
 def scan_time(step, states, sequences):
@@ -259,37 +256,38 @@ def _kernel_gradient(states, d_gates, dropout):
 
 
 class _Products:
-    """Function that multiplies rows with matrices in their dtype. The results are cast to another dtype.
+    """Multiplies rows with matrices, and keeps rows and results for `matrix_gradient`.
+
+    Args:
+        matrices: The matrices, in the dtype of the products.
+        dtype: The dtype in which a product is returned.
 
     Attributes:
-        results: The results of all calls, before the cast.
+        results: The results of all calls, before the cast to `dtype`.
     """
 
-    def __init__(self, dtype):
+    def __init__(self, matrices, dtype):
         self.dtype = dtype
         self.results = []
-        self._rows_of = {}  # by matrix, the rows of each call and the place of its result
-        self._multiply = {}
+        self._multiply = {matrix.ref(): _product_of_rows(matrix) for matrix in matrices}
+        self._calls = {key: [] for key in self._multiply}  # rows of each call and the place of its result
 
     def __call__(self, rows, matrix, masks=()):
-        key = matrix.ref()
-        if key not in self._multiply:
-            self._multiply[key] = _constant_product(matrix)
         rows = tf.cast(rows * masks[0] if masks else rows, matrix.dtype)
-        self._rows_of.setdefault(key, []).append((rows, len(self.results)))
-        self.results.append(self._multiply[key](rows))
+        self._calls[matrix.ref()].append((rows, len(self.results)))
+        self.results.append(self._multiply[matrix.ref()](rows))
         return tf.cast(self.results[-1], self.dtype)
 
     def matrix_gradient(self, matrix, d_results):
         """The gradient of `matrix` from those of all `results`; `None` if it was not multiplied."""
-        calls = self._rows_of.get(matrix.ref())
-        if calls is None:
+        calls = self._calls[matrix.ref()]
+        if not calls:
             return None
         rows = tf.concat([rows for rows, _ in calls], 0)
         return tf.matmul(rows, tf.concat([d_results[place] for _, place in calls], 0), transpose_a=True)
 
 
-def _constant_product(matrix):
-    """A function that multiplies rows by `matrix` and has no gradient in it."""
+def _product_of_rows(matrix):
+    """A function that multiplies rows by `matrix`. Only the rows receive a gradient."""
     back = by_transpose(matrix)
     return tf.custom_gradient(lambda rows: (tf.matmul(rows, matrix), back))

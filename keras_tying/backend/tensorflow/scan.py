@@ -10,10 +10,15 @@ import tensorflow as tf
 UNROLLED_STEPS = 64
 
 
+def is_unrolled(tensor):
+    """Whether a scan over `tensor` `[T, B, ...]` is unrolled."""
+    length = tensor.shape[0]
+    return length is not None and length <= UNROLLED_STEPS
+
+
 def as_sequence(tensor):
     """`tensor` `[T, B, ...]` as a sequence for `scan`."""
-    length = tensor.shape[0]
-    return tensor if length is None or length > UNROLLED_STEPS else tf.unstack(tensor)
+    return tf.unstack(tensor) if is_unrolled(tensor) else tensor
 
 
 def as_tensor(sequence):
