@@ -9,7 +9,7 @@ from keras_tying.tables import load_table
 from studies.cards import EVALUATIONS
 from studies.pages import DASH, MISSING, Section, mean_and_range, page, plot, section, table
 from studies.plots import COLOURS, data_of, fingerprint_of, panel, write_png
-from studies.results import read_results
+from studies.results import read_results, read_seeds
 
 SCREENING = "screening"
 """How the names of runs end that only choose settings."""
@@ -17,7 +17,9 @@ SCREENING = "screening"
 
 class Size(Section):
     folder: str
-    """Folder in the zoo's results whose files `NAME_sN.json` are the rows of the table."""
+    """Folder in the zoo's results whose files `NAME_sN.json` are rows of the table."""
+    recipes: list[str] = []
+    """Recipes whose recorded results are rows too."""
 
 
 class Page(Section):
@@ -34,16 +36,16 @@ def low_perplexity_page(folder: Path) -> str:
     content = load_table(Page, folder / "studies" / "low_perplexity.toml")
     parts = [plot(folder / "results" / f"{content.picture}.png", content.caption)]
     for size in content.sizes:
-        parts += section(size, run_table(runs_of(folder / "results" / size.folder)))
+        parts += section(size, run_table(runs_of(size, folder / "results")))
     return page(content, parts)
 
 
-def runs_of(folder: Path) -> dict[str, list[dict[str, Any]]]:
+def runs_of(size: Size, results: Path) -> dict[str, list[dict[str, Any]]]:
     """The results of each seed, by the name of the run."""
     runs: dict[str, list[dict[str, Any]]] = {}
-    for path in sorted(folder.glob("*_s[0-9]*.json")):
+    for path in sorted((results / size.folder).glob("*_s[0-9]*.json")):
         runs.setdefault(path.stem.rpartition("_s")[0], []).append(read_results(path) or {})
-    return runs
+    return runs | {name: seeds for name in size.recipes if (seeds := read_seeds(results, name))}
 
 
 def run_table(runs: dict[str, list[dict[str, Any]]]) -> str:
@@ -86,7 +88,7 @@ def curves(folder: Path) -> dict[str, list[tuple[float, float]]]:
     """Core-hours and validation perplexity of the epochs of each run's first seed, by name."""
     found = {}
     for size in load_table(Page, folder / "studies" / "low_perplexity.toml").sizes:
-        for name, seeds in runs_of(folder / "results" / size.folder).items():
+        for name, seeds in runs_of(size, folder / "results").items():
             history = seeds[0]["history"]
             shares = list(accumulate(1 / epoch["words_per_second"] for epoch in history))
             hours = [share / shares[-1] * core_hours(seeds[0]) for share in shares]

@@ -11,7 +11,7 @@ HISTORY = [{"val_perplexity": 200.0, "words_per_second": 1000.0}, {"val_perplexi
 
 @pytest.fixture
 def folder(tmp_path):
-    """A zoo with two seeds of one run and one that only chooses settings."""
+    """A zoo with two seeds of one run, one that only chooses settings, and one of a recipe."""
     (tmp_path / "studies").mkdir()
     shutil.copy(recipe_folder() / "studies" / "low_perplexity.toml", tmp_path / "studies")
     (tmp_path / "results" / "small_size").mkdir(parents=True)
@@ -21,7 +21,16 @@ def folder(tmp_path):
         results |= {"test_perplexity_dynamic": 70.0} if name == "wide_s2" else {}
         results |= {"processor_seconds": 3600.0} if name == "narrow_screening_s1" else {}
         (tmp_path / "results" / "small_size" / f"{name}.json").write_text(json.dumps(results))
+    results = {"validation_perplexity": 70.0, "test_perplexity": 66.0, "parameters": 9_932_996, "epochs": 2}
+    results |= {"processor_seconds": 3600.0, "history": HISTORY}
+    (tmp_path / "results" / "single_layer_mogrifier_tied.json").write_text(json.dumps(results))
     return tmp_path
+
+
+def test_the_result_of_a_recipe_is_a_row_and_a_curve(folder):
+    rows = [line for line in low_perplexity_page(folder).splitlines() if "9,932,996" in line]
+    assert rows == ["| single_layer_mogrifier_tied | 9,932,996 | 2 | 1.0 | 70.0 | 66.0 | | | | 1 |"]
+    assert curves(folder)["single_layer_mogrifier_tied"] == [(pytest.approx(0.75), 200.0), (pytest.approx(1.0), 100.0)]
 
 
 def test_the_best_validation_perplexity_comes_first_and_screening_shows_no_test_perplexity(folder):
