@@ -22,7 +22,7 @@ def folder(tmp_path):
         results |= {"processor_seconds": 3600.0} if name == "narrow_screening_s1" else {}
         (tmp_path / "results" / "small_size" / f"{name}.json").write_text(json.dumps(results))
     results = {"validation_perplexity": 70.0, "test_perplexity": 66.0, "parameters": 9_932_996, "epochs": 2}
-    results |= {"processor_seconds": 3600.0, "history": HISTORY}
+    results |= {"wall_time_seconds": 7200.0, "processor_seconds": 3600.0, "history": HISTORY}
     (tmp_path / "results" / "single_layer_mogrifier_tied.json").write_text(json.dumps(results))
     return tmp_path
 
