@@ -58,11 +58,7 @@ def card_pages(recipes: dict[str, LanguageModelRecipe], cells: list[Cell], folde
 
 def with_results(readme: str, recipes: dict[str, LanguageModelRecipe], folder: Path) -> str:
     """The repository's README with the table of the measured recipes of the Penn Treebank."""
-    shown = {
-        name: recipe
-        for name, recipe in recipes.items()
-        if recipe.published and recipe.measured and recipe.data.corpus == "ptb"
-    }
+    shown = {name: recipe for name, recipe in recipes.items() if recipe.measured and recipe.data.corpus == "ptb"}
     figures = perplexities_of_seeds(shown, folder)
     parts = [recipe_table(shown, folder, f"{folder.name}/", ways={}), reversals_text(shown, figures)]
     return between_marks(readme, "results", "\n\n".join(filter(None, parts)))
