@@ -5,6 +5,8 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
+from pydantic import Field
+
 from keras_tying.tables import load_table
 from studies.cards import EVALUATIONS
 from studies.pages import DASH, MISSING, Section, mean_and_range, page, plot, section, table
@@ -18,7 +20,7 @@ SCREENING = "screening"
 class Size(Section):
     folder: str
     """Folder in the zoo's results whose files `NAME_sN.json` are rows of the table."""
-    recipes: list[str] = []
+    recipes: list[str] = Field(default_factory=list)
     """Recipes whose recorded results are rows too."""
 
 
