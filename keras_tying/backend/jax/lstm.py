@@ -139,7 +139,7 @@ def _any_gradients(step, saved, upstream):
     prepared, before, results, weights, masks, live = saved
     d_hiddens, d_cell = upstream
     vectors = [weight if weight is not None and weight.ndim == 1 else None for weight in weights]
-    multiplied = []  # for each product of a step, the place of its matrix in `weights`, and its dropout masks
+    multiplied: list = []  # for each product of a step, the place of its matrix in `weights`, and its dropout masks
 
     def step_back(d_states, inputs):
         prepared, before, results, live, d_hidden = inputs

@@ -42,8 +42,8 @@ def recurrence(layer, prepared, states, weights, masks, live):
     places = [place for place, weight in enumerate(weights) if weight is not None]
 
     @tf.custom_gradient
-    def run(prepared, hidden, cell, *given):
-        given = dict(zip(places, given, strict=True))
+    def run(prepared, hidden, cell, *weights_at_places):
+        given = dict(zip(places, weights_at_places, strict=True))
         vectors = {place: weight for place, weight in given.items() if weight.shape.rank == 1}
         products = _Products([weight for weight in given.values() if weight.shape.rank == 2], wide)
         sources = prepared, hidden, cell, vectors
@@ -270,7 +270,7 @@ class _Products:
         self.dtype = dtype
         self.results = []
         self._multiply = {matrix.ref(): _product_of_rows(matrix) for matrix in matrices}
-        self._calls = {key: [] for key in self._multiply}  # rows of each call and the place of its result
+        self._calls: dict = {key: [] for key in self._multiply}  # rows of each call and the place of its result
 
     def __call__(self, rows, matrix, masks=()):
         rows = tf.cast(rows * masks[0] if masks else rows, matrix.dtype)
