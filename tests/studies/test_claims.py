@@ -107,9 +107,31 @@ def joint_claims():
         assert gain(grid, "NNJM-Global + FixSplit 2", "NNJM-Global + FixSplit 4") > 0
         assert gain(grid, "NNJM-Global + AdaSplit 2", "NNJM-Global + FixSplit 2") > 0
         assert gain(grid, "NNJM-Global + FixSplit 2", together) < 0
+    converged, same_words = "zh_en_converged", "zh_en_2000_converged"
+    cells = results(f"nnjm_{converged}")["cells"]
+    assert all("1" in cell["runs"] for cell in cells.values())
+    untied = {name: name.removesuffix(", tied") for name in cells if name.endswith(", tied")}
+    untied |= {"NNJM, tied": joint, "NNJM-Global, tied": together}
+    losses = sorted(-gain(converged, tied, other) for tied, other in untied.items())
+    assert losses[0] < 0 < losses[1]
+    seeds_of_joint = [run["test"] for run in results(f"nnjm_{same_words}")["cells"][joint]["runs"].values()]
+    windows = [
+        -gain(converged, f"NNJM, SrcWin {wider}", f"NNJM, SrcWin {narrower}") for narrower, wider in ((3, 5), (5, 7))
+    ]
+    assert all(3 <= each < 4.5 for each in windows)
+    fixed = [f"NNJM-Global + {name}" for name in ("FixSplit 4", "AdaSplit 2")]
+    assert all(0.5 <= -gain(converged, "NNJM-Global + FixSplit 2", name) < 1.5 for name in (*fixed, together))
     return [
-        f"18% of the perplexity on Chinese-English, {min(tyings[m30k]):.0f}% to {max(tyings[m30k]):.0f}% on Multi30k.",
-        f"For the NNLM it gains {gain(zh, 'NNLM, tied', 'NNLM'):.0f}%, within the seeds, and "
+        f"three seeds of the NNJM differ by {100 * (max(seeds_of_joint) / min(seeds_of_joint) - 1):.0f}%",
+        f"The source window lowers the perplexity by {gain(converged, joint, 'NNLM'):.0f}%, and the global context "
+        f"lowers that of the NNLM by {gain(converged, 'NNLM-Global', 'NNLM'):.0f}%.",
+        f"Tying raises the perplexity of most models, by up to {losses[-1]:.0f}%",
+        f"{len(losses) - 1} of {len(losses)} tied models on Chinese-English are worse, by {losses[1]:.0f}% to "
+        f"{losses[-1]:.0f}%, with one seed.",
+        f"the tied NNLM is {-gain(same_words, 'NNLM, tied', 'NNLM'):.0f}% worse, and the tied NNJM "
+        f"{-gain(same_words, 'NNJM, tied', joint):.0f}%, within the seeds.",
+        f"by 18% on Chinese-English and by {min(tyings[m30k]):.0f}% to {max(tyings[m30k]):.0f}% on Multi30k.",
+        f"It lowers that of the NNLM by {gain(zh, 'NNLM, tied', 'NNLM'):.0f}%, within the seeds, and by "
         f"{gain(m30k, 'NNLM, tied', 'NNLM'):.0f}%.",
         f"more here ({gain(zh, 'NNLM-Global', 'NNLM'):.0f}% and {gain(m30k, 'NNLM-Global', 'NNLM'):.0f}%) than in",
         f"the NNJM with SrcWin 3 by {gain(zh, together, joint):.1f}% on Chinese-English. On Multi30k the seeds",
