@@ -283,7 +283,7 @@ def output_pytorch(size: Size) -> Work:
 # The LSTM layers alone: forward and backward
 
 
-def _recurrent_inputs(size: Size) -> np.ndarray:
+def recurrent_inputs(size: Size) -> np.ndarray:
     shape = (size.batch_size, size.sequence_length, size.units)
     return np.random.default_rng(0).standard_normal(shape, np.float32)
 
@@ -302,7 +302,7 @@ def recurrent_on_jax(size: Size) -> Work:
     def loss(trained, inputs):
         return model.stateless_call(trained, fixed, inputs, training=True)[0].sum()
 
-    gradients, inputs = jax.jit(jax.grad(loss, (0, 1))), jax.numpy.asarray(_recurrent_inputs(size))
+    gradients, inputs = jax.jit(jax.grad(loss, (0, 1))), jax.numpy.asarray(recurrent_inputs(size))
 
     return repeated(lambda: jax.block_until_ready(gradients(trained, inputs)))
 
@@ -311,7 +311,7 @@ def recurrent_pytorch(size: Size) -> Work:
     import torch
 
     lstm = torch.nn.LSTM(size.units, size.units, size.layers, batch_first=True)
-    inputs = torch.from_numpy(_recurrent_inputs(size)).requires_grad_()
+    inputs = torch.from_numpy(recurrent_inputs(size)).requires_grad_()
 
     return repeated(lambda: torch.autograd.grad(lstm(inputs)[0].sum(), [inputs, *lstm.parameters()]))
 

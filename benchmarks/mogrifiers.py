@@ -6,17 +6,10 @@ gradients of the matrices at every backward step. PyTorch has no such layer; its
 
 from functools import partial
 
-import numpy as np
-
-from benchmarks.contenders import Size, Work, repeated
+from benchmarks.contenders import Size, Work, recurrent_inputs, repeated
 
 ROUNDS = 5
 RANK = 48
-
-
-def _inputs(size: Size) -> np.ndarray:
-    shape = (size.batch_size, size.sequence_length, size.units)
-    return np.random.default_rng(0).standard_normal(shape, np.float32)
 
 
 def mogrifier_keras_tying(size: Size, *, precision: str = "float32", automatic: bool = False) -> Work:
@@ -31,7 +24,7 @@ def mogrifier_keras_tying(size: Size, *, precision: str = "float32", automatic: 
         lstm.recurrence = portable(lstm.recurrence)
     keras.config.set_dtype_policy(precision)
     layer = kt.layers.MogrifierLSTM(size.units, rounds=ROUNDS, rank=RANK, return_sequences=True)
-    inputs = tf.constant(_inputs(size))
+    inputs = tf.constant(recurrent_inputs(size))
     layer(inputs)
 
     @tf.function
@@ -50,7 +43,7 @@ def mogrifier_pytorch(size: Size, *, bfloat16: bool = False) -> Work:
 
     torch.manual_seed(0)
     H = size.units
-    inputs = torch.from_numpy(_inputs(size)).requires_grad_()
+    inputs = torch.from_numpy(recurrent_inputs(size)).requires_grad_()
     cell = torch.nn.LSTMCell(H, H)
     rounds = torch.nn.ModuleList(
         torch.nn.Sequential(torch.nn.Linear(H, RANK, bias=False), torch.nn.Linear(RANK, H)) for _ in range(ROUNDS)
