@@ -8,7 +8,7 @@ from keras_tying.pretrained.loading import model_of, open_trained
 from keras_tying.tasks import LanguageModelTask
 from keras_tying.training.runs import Run, RunSettings
 from keras_tying.training.task import check_run
-from keras_tying.zoo.recipes import Recipe
+from keras_tying.zoo.recipes import Model, Recipe
 
 
 def continued_task(arguments: argparse.Namespace, settings_of: Callable[[Recipe], RunSettings]) -> LanguageModelTask:
@@ -19,7 +19,7 @@ def continued_task(arguments: argparse.Namespace, settings_of: Callable[[Recipe]
         settings_of: Makes the settings of the run from the recipe of the trained model.
 
     Raises:
-        ValueError: If the model is of another task, or the settings change it.
+        ValueError: If the model is of another task, or the settings change more of it than its dropout.
     """
     start: Any
     start, folder = open_trained(arguments.given["from"])
@@ -28,7 +28,7 @@ def continued_task(arguments: argparse.Namespace, settings_of: Callable[[Recipe]
     recipe = start.recipe.model_copy(
         update={
             "title": f"Continued from {name}",
-            "description": f"The model {name} ({start.recipe.title}), trained on another text.",
+            "description": f"The model {name} ({start.recipe.title}), trained further.",
             "notes": "",
             "published": None,
             "measured": None,
@@ -38,9 +38,15 @@ def continued_task(arguments: argparse.Namespace, settings_of: Callable[[Recipe]
         }
     )
     settings = settings_of(recipe)
-    if settings.recipe.model != recipe.model:
+    if _without_dropout(settings.recipe.model) != _without_dropout(recipe.model):
         changed = " ".join(each for each in arguments.set if each.startswith("model."))
-        raise ValueError(f"--from keeps the model of {name}. Received: --set {changed}")
+        raise ValueError(f"--from keeps the model of {name}; only its dropout can change. Received: --set {changed}")
     task = LanguageModelTask(settings)
     task.start = start.trained(model_of(folder))
     return task
+
+
+def _without_dropout(model: Model) -> Model:
+    """What decides the weights of a model."""
+    kept = {name: value for name, value in model.arguments.items() if "drop" not in name}
+    return model.model_copy(update={"arguments": kept})

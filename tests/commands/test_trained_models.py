@@ -113,13 +113,14 @@ def test_training_goes_on_from_a_trained_model_with_new_words(command, tmp_path,
     text = tmp_path / "text.txt"
     text.write_text("the zyzzyva is a quokka .\n" * 60)
     files = [word for split in ("train", "valid", "test") for word in (f"--{split}-file", text)]
-    changes = ["--epochs", 1, "--set", "optimisation.batch_size=4"]
+    changes = ["--epochs", 1, "--set", "optimisation.batch_size=4", "model.dropout=0.25"]
     assert command("lm", "--from", "embedded_small_tied", "--add-words", *files, *changes)[0] == 0
     run = Run(tmp_path / "runs" / "embedded_small_tied_continued")
     settings = run.settings()
     assert (settings.start, settings.add_words) == ("embedded_small_tied", True)
     assert settings.recipe.data.tokenization == lm.tokenization
     assert settings.recipe.title == "Continued from embedded_small_tied"
+    assert run.load_model().dropout == 0.25
     assert settings.fingerprints["initial_weights.safetensors"] == sha256_of(run.folder / "initial_weights.safetensors")
     trained = kt.load(run.folder)
     assert trained.vocabulary.words == [*lm.vocabulary.words, "quokka", "zyzzyva"]
