@@ -1,6 +1,5 @@
 """Language model with a tied or an untied output embedding."""
 
-from dataclasses import replace
 from functools import partial
 
 import keras
@@ -53,8 +52,6 @@ class LanguageModel(ChangedCopies, NextWordModel):
             embedding. Recurrent layers need `return_sequences=True` and `return_state=True`.
         state_reset_rate: Float in [0, 1), the probability that a row starts a window of training from a zero state
             instead of the carried one. Defaults to 0.
-        past_decode_scale: Float, the weight of a loss of decoding each input word from the distribution of the word
-            that follows it (Brahma, Improved Language Modeling by Decoding the Past, 2019). Defaults to 0.
         **kwargs: `name`, `dtype`, `trainable`.
 
     Call arguments:
@@ -90,7 +87,7 @@ class LanguageModel(ChangedCopies, NextWordModel):
         Press and Wolf, Using the Output Embedding to Improve Language Models, section 3.
     """
 
-    def __init__(self, embedding, hidden_layers, *, state_reset_rate=0.0, past_decode_scale=0.0, **kwargs):
+    def __init__(self, embedding, hidden_layers, *, state_reset_rate=0.0, **kwargs):
         if not isinstance(embedding, (TiedEmbedding, AdaptiveEmbedding)):
             raise ValueError(
                 f"`embedding` must be a TiedEmbedding or AdaptiveEmbedding. Received: embedding={embedding!r}"
@@ -105,12 +102,6 @@ class LanguageModel(ChangedCopies, NextWordModel):
                 f"With mask_zero=True all hidden layers must support masks. Received: {without}, which do not"
             )
         widths = [width for layer in self.recurrent_layers for width in keras.tree.flatten(layer.state_size)]
-        self.past_decode_scale = past_decode_scale
-        if past_decode_scale:
-            self.past_decoder = keras.layers.Dense(
-                self.hidden_size, activation="tanh", dtype=self.dtype_policy, name="past_decoder"
-            )
-            self.past_bias = self.add_weight((self.vocabulary_size,), initializer="zeros", name="past_bias")
         self.carried = CarriedState(widths, reset_rate=state_reset_rate, name="carried_state")
         self.build((None, None))
 
@@ -155,8 +146,6 @@ class LanguageModel(ChangedCopies, NextWordModel):
 
     def build(self, input_shape=None):
         self.embedding.build()
-        if self.past_decode_scale:
-            self.past_decoder.build((None, None, self.hidden_size))
         hidden, _ = self.hidden_states(keras.KerasTensor((None, None), dtype="int32"))
         if hidden.shape[-1] != self.hidden_size:
             raise ValueError(
@@ -175,8 +164,6 @@ class LanguageModel(ChangedCopies, NextWordModel):
         else:
             hidden, states = self.hidden_states(inputs, states, training)
         outputs = self.outputs_of(hidden, targets, sample_weight, training)
-        if self.past_decode_scale and targets is not None and training:
-            self.add_loss(self.past_decode_scale * self._past_loss(hidden, inputs, sample_weight))
         return (outputs, states) if return_states else outputs
 
     def hidden_states(self, inputs, states=None, training=None):
@@ -201,17 +188,6 @@ class LanguageModel(ChangedCopies, NextWordModel):
             hidden, *layer_states = layer(hidden, **arguments)
             new_states += keras.tree.flatten(layer_states)
         return hidden, new_states
-
-    def _past_loss(self, hidden, inputs, sample_weight):
-        """The loss of the input words, decoded from the mean embedding under the distribution of the next word."""
-        projection = self.output_projection
-        matrix = ops.cast(projection.embeddings, hidden.dtype)
-        following = ops.softmax(ops.cast(self.scores(hidden), "float32"))
-        expected = ops.matmul(ops.cast(following, hidden.dtype), matrix)
-        decoded = self.past_decoder(expected)
-        output = replace(projection, bias=self.past_bias)
-        objective, _, _ = SequenceCrossEntropy().from_hidden(inputs, decoded, output, sample_weight)
-        return objective
 
     def embedding_matrices(self):
         """The embeddings `[V, H]` by role: `input` and `output`, or `tied`."""
@@ -316,7 +292,6 @@ class LanguageModel(ChangedCopies, NextWordModel):
             **super().get_config(),
             **layer_configs(embedding=self.embedding, hidden_layers=self.hidden_layers),
             "state_reset_rate": self.carried.reset_rate,
-            "past_decode_scale": self.past_decode_scale,
         }
 
 
