@@ -22,6 +22,8 @@ class Size(Section):
     """Folder in the zoo's results whose files `NAME_sN.json` are rows of the table."""
     recipes: list[str] = Field(default_factory=list)
     """Recipes whose recorded results are rows too."""
+    continued: dict[str, str] = Field(default_factory=dict)
+    """The run that each continued run starts from; the time of both counts."""
 
 
 class Page(Section):
@@ -47,7 +49,11 @@ def runs_of(size: Size, results: Path) -> dict[str, list[dict[str, Any]]]:
     runs: dict[str, list[dict[str, Any]]] = {}
     for path in sorted((results / size.folder).glob("*_s[0-9]*.json")):
         runs.setdefault(path.stem.rpartition("_s")[0], []).append(read_results(path) or {})
-    return runs | {name: seeds for name in size.recipes if (seeds := read_seeds(results, name))}
+    runs |= {name: seeds for name in size.recipes if (seeds := read_seeds(results, name))}
+    for name, start in size.continued.items():
+        firsts = {seed["seed"]: seed for seed in runs.get(start, [])}
+        runs[name] = [seed | {"start": firsts[seed["seed"]]} for seed in runs.get(name, [])]
+    return {name: seeds for name, seeds in runs.items() if seeds}
 
 
 def run_table(runs: dict[str, list[dict[str, Any]]]) -> str:
@@ -69,7 +75,7 @@ def run_table(runs: dict[str, list[dict[str, Any]]]) -> str:
         [
             name,
             f"{runs[name][0]['parameters']:,}",
-            str(runs[name][0]["epochs"]),
+            epochs(runs[name][0]),
             f"{statistics.fmean(map(core_hours, runs[name])):.1f}",
             *(perplexities(name, metric) for metric in metrics),
             str(len(runs[name])),
@@ -81,9 +87,24 @@ def run_table(runs: dict[str, list[dict[str, Any]]]) -> str:
     return table(columns, "|---|" + "--:|" * (len(columns) - 1), rows)
 
 
+def epochs(results: dict[str, Any]) -> str:
+    """Number of epochs, after those of the run that this one continues."""
+    return f"{epochs(results['start'])} + {results['epochs']}" if "start" in results else str(results["epochs"])
+
+
 def core_hours(results: dict[str, Any]) -> float:
+    """Processor time of a training, with that of the run it continues."""
+    return hours_before(results) + own_core_hours(results)
+
+
+def own_core_hours(results: dict[str, Any]) -> float:
     """Processor time of a training; of older results, which do not note it, the time on one core."""
     return results.get("processor_seconds", results["wall_time_seconds"]) / 3600
+
+
+def hours_before(results: dict[str, Any]) -> float:
+    """Processor time of the run that this one continues."""
+    return core_hours(results["start"]) if "start" in results else 0.0
 
 
 def curves(folder: Path) -> dict[str, list[tuple[float, float]]]:
@@ -93,7 +114,8 @@ def curves(folder: Path) -> dict[str, list[tuple[float, float]]]:
         for name, seeds in runs_of(size, folder / "results").items():
             history = seeds[0]["history"]
             shares = list(accumulate(1 / epoch["words_per_second"] for epoch in history))
-            hours = [share / shares[-1] * core_hours(seeds[0]) for share in shares]
+            before, own = hours_before(seeds[0]), own_core_hours(seeds[0])
+            hours = [before + share / shares[-1] * own for share in shares]
             found[name] = list(zip(hours, (epoch["val_perplexity"] for epoch in history), strict=True))
     return found
 

@@ -9,6 +9,9 @@ from studies.low_perplexity import curves, low_perplexity_page
 HISTORY = [{"val_perplexity": 200.0, "words_per_second": 1000.0}, {"val_perplexity": 100.0, "words_per_second": 3000.0}]
 
 
+CONTINUED = "single_layer_mogrifier_tied_continued"
+
+
 @pytest.fixture
 def folder(tmp_path):
     """A zoo with two seeds of one run, one that only chooses settings, and one of a recipe."""
@@ -22,8 +25,11 @@ def folder(tmp_path):
         results |= {"processor_seconds": 3600.0} if name == "narrow_screening_s1" else {}
         (tmp_path / "results" / "small_size" / f"{name}.json").write_text(json.dumps(results))
     results = {"validation_perplexity": 70.0, "test_perplexity": 66.0, "parameters": 9_932_996, "epochs": 2}
-    results |= {"wall_time_seconds": 7200.0, "processor_seconds": 3600.0, "history": HISTORY}
+    results |= {"wall_time_seconds": 7200.0, "processor_seconds": 3600.0, "history": HISTORY, "seed": 1}
     (tmp_path / "results" / "single_layer_mogrifier_tied.json").write_text(json.dumps(results))
+    (tmp_path / "results" / "ten_million_parameters").mkdir()
+    results |= {"validation_perplexity": 68.0, "epochs": 5, "parameters": 9_932_997}
+    (tmp_path / "results" / "ten_million_parameters" / f"{CONTINUED}_s1.json").write_text(json.dumps(results))
     return tmp_path
 
 
@@ -31,6 +37,12 @@ def test_the_result_of_a_recipe_is_a_row_and_a_curve(folder):
     rows = [line for line in low_perplexity_page(folder).splitlines() if "9,932,996" in line]
     assert rows == ["| single_layer_mogrifier_tied | 9,932,996 | 2 | 1.0 | 70.0 | 66.0 | | | | 1 |"]
     assert curves(folder)["single_layer_mogrifier_tied"] == [(pytest.approx(0.75), 200.0), (pytest.approx(1.0), 100.0)]
+
+
+def test_a_continued_run_has_the_time_of_both(folder):
+    rows = [line for line in low_perplexity_page(folder).splitlines() if "9,932,997" in line]
+    assert rows == [f"| {CONTINUED} | 9,932,997 | 2 + 5 | 2.0 | 68.0 | 66.0 | | | | 1 |"]
+    assert curves(folder)[CONTINUED] == [(pytest.approx(1.75), 200.0), (pytest.approx(2.0), 100.0)]
 
 
 def test_the_best_validation_perplexity_comes_first_and_screening_shows_no_test_perplexity(folder):
