@@ -294,15 +294,16 @@ def _evaluate(task_class: type[Task], arguments: argparse.Namespace) -> int:
         results = run.read_results()  # before the model: they may be those of one that is older, but not of a newer one
         model = model_of(folder)
         task.open_text()
-        lines, metrics = task.evaluate(model, arguments)
-        for line in lines:
+        for line, metrics in task.evaluate(model, arguments):
             print(f"{folder.name:12} {line}" if folder.parent == arguments.evaluate else line, flush=True)
-        if not metrics or not results:  # a trained model of the zoo has none
-            continue
-        if run.read_results() == results:
-            run.write_results(results | metrics)
-        else:
-            log.warning("%s was trained meanwhile: its results do not get these of the model before.", folder)
+            if not metrics or not results:  # a trained model of the zoo has none
+                continue
+            if run.read_results() == results:
+                results |= metrics
+                run.write_results(results)
+            else:
+                log.warning("%s was trained meanwhile: its results do not get these of the model before.", folder)
+                results = {}
     return 0
 
 

@@ -248,13 +248,10 @@ class JointLanguageModelTask(Task):
         vocabularies = self.source_vocabulary, self.vocabulary
         export_joint_language_model(model, *vocabularies, path, self.recipe.data.tokenization)
 
-    def evaluate(self, model: keras.Model, arguments: Namespace) -> tuple[list[str], dict[str, Any]]:
-        lines = [
-            f"{split:5} perplexity {sample_perplexity(model, self.samples[split]):8.2f} "
-            f"over {len(self.samples[split]):,} words"
-            for split in ("valid", "test")
-        ]
-        return lines, {}
+    def evaluate(self, model: keras.Model, arguments: Namespace) -> Iterator[tuple[str, dict[str, Any]]]:
+        for split in ("valid", "test"):
+            samples = self.samples[split]
+            yield f"{split:5} perplexity {sample_perplexity(model, samples):8.2f} over {len(samples):,} words", {}
 
 
 def links_file(split: str) -> str:

@@ -1,6 +1,7 @@
 """Language models: windows of a text, carried state, perplexity."""
 
 from argparse import Namespace
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -152,28 +153,30 @@ class LanguageModelTask(TextTask):
 
         export_language_model(model, self.vocabulary, path, self.tokenization)
 
-    def evaluate(self, model: keras.Model, arguments: Namespace) -> tuple[list[str], dict[str, Any]]:
-        lines, metrics, settings = [], {}, self.recipe.optimisation
-        adapted = self._adapted(model, arguments)
-        for split, name in {"valid": "validation", "test": "test"}.items():
-            ids = self.ids[split]
-            lines.append(f"{split:5} perplexity {stream_perplexity(model, ids):8.2f} over {len(ids) - 1:,} words")
-            if arguments.mc_passes is not None:
-                averaged = mc_perplexity(model, ids, arguments.mc_passes, settings.batch_size, settings.sequence_length)
-                lines.append(
-                    f"{split:5} perplexity {averaged:8.2f} by the mean of {arguments.mc_passes} passes with dropout"
-                )
-            for each in adapted:
-                found = metrics[f"{name}_perplexity_{each.name}"] = each.perplexity(ids)
-                lines.append(f"{split:5} perplexity {found:8.2f} with {each.settings}")
-        return lines, metrics | {f"{each.name}_settings": each.settings for each in adapted}
+    def evaluate(self, model: keras.Model, arguments: Namespace) -> Iterator[tuple[str, dict[str, Any]]]:
+        texts = {split: self.ids[split] for split in ("valid", "test")}
+        for split, ids in texts.items():
+            yield f"{split:5} perplexity {stream_perplexity(model, ids):8.2f} over {len(ids) - 1:,} words", {}
+        if (passes := arguments.mc_passes) is not None:
+            settings = self.recipe.optimisation
+            for split, ids in texts.items():
+                averaged = mc_perplexity(model, ids, passes, settings.batch_size, settings.sequence_length)
+                yield f"{split:5} perplexity {averaged:8.2f} by the mean of {passes} passes with dropout", {}
+        for way in self._other_ways(model, arguments):
+            way.fit(texts["valid"])
+            metrics = {f"{way.name}_settings": way.settings}
+            for split, name in {"valid": "validation", "test": "test"}.items():
+                found = metrics[f"{name}_perplexity_{way.name}"] = way.perplexity(texts[split])
+                yield f"{split:5} perplexity {found:8.2f} with {way.settings}", metrics
 
-    def _adapted(self, model: keras.Model, arguments: Namespace) -> list[Any]:
-        """The other ways to measure that the arguments ask for, with settings chosen on the validation text."""
-        ways: list[Any] = [TemperedSoftmax(model)] if "temperature" in arguments.given else []
-        ways += [NeuralCache(model)] if arguments.cache else []
-        ways += [DynamicEvaluation(model, self.ids["train"])] if arguments.dynamic else []
-        return [way.fit(self.ids["valid"]) for way in ways]
+    def _other_ways(self, model: keras.Model, arguments: Namespace) -> Iterator[Any]:
+        """The other ways to measure that the arguments ask for. Their settings are chosen on the validation text."""
+        if "temperature" in arguments.given:
+            yield TemperedSoftmax(model)
+        if arguments.cache:
+            yield NeuralCache(model)
+        if arguments.dynamic:
+            yield DynamicEvaluation(model, self.ids["train"])
 
 
 class WindowBatches(BlockBatches):

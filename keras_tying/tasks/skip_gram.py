@@ -1,6 +1,7 @@
 """Skip-gram: word vectors with negative sampling from a text of any length."""
 
 from argparse import Namespace
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -136,9 +137,10 @@ class SkipGramTask(TextTask):
                 paths.append(path)
         return paths
 
-    def evaluate(self, model: keras.Model, arguments: Namespace) -> tuple[list[str], dict[str, Any]]:
+    def evaluate(self, model: keras.Model, arguments: Namespace) -> Iterator[tuple[str, dict[str, Any]]]:
         title, sample = self.sample(model)
-        return [f"{title}; what the vectors have learned is measured by train/embeddings.py", sample], {}
+        yield f"{title}; what the vectors have learned is measured by train/embeddings.py", {}
+        yield sample, {}
 
 
 class SpanBatches(EpochBatches):

@@ -2,6 +2,7 @@
 
 import math
 from argparse import Namespace
+from collections.abc import Iterator
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -211,12 +212,9 @@ class TranslationTask(Task):
 
         export_translator(model, self.subwords, path)
 
-    def evaluate(self, model: keras.Model, arguments: Namespace) -> tuple[list[str], dict[str, Any]]:
-        results = self.measure(model, beam=arguments.beam)
-        lines = [
-            f"{name:22}  {value if isinstance(value, str) else format(value, '.2f')}" for name, value in results.items()
-        ]
-        return lines, {}
+    def evaluate(self, model: keras.Model, arguments: Namespace) -> Iterator[tuple[str, dict[str, Any]]]:
+        for name, value in self.measure(model, beam=arguments.beam).items():
+            yield f"{name:22}  {value if isinstance(value, str) else format(value, '.2f')}", {}
 
 
 class TranslationBatches(EpochBatches):

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from argparse import Namespace
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
@@ -241,8 +241,8 @@ class Task(ABC):
         return []
 
     @abstractmethod
-    def evaluate(self, model: keras.Model, arguments: Namespace) -> tuple[list[str], dict[str, Any]]:
-        """Measures a trained model anew: lines to print, and what `results.json` does not have yet."""
+    def evaluate(self, model: keras.Model, arguments: Namespace) -> Iterator[tuple[str, dict[str, Any]]]:
+        """Measures a trained model anew: each line to print, with what it adds to `results.json`."""
 
 
 TaskT = TypeVar("TaskT", bound=Task)

@@ -71,13 +71,26 @@ def test_results_keep_what_evaluate_measures_until_the_run_goes_on(run):
     assert harness.resume("train/lm.py", run).results.keys() == plain.keys()
 
 
+def test_an_interrupted_evaluation_keeps_what_it_has_measured(run, monkeypatch):
+    from keras_tying.inference import NeuralCache
+
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    plain = run.results
+    monkeypatch.setattr(NeuralCache, "fit", interrupted)
+    harness.command("train/lm.py", "--evaluate", run.folder, "--cache", "--temperature")
+    added = {"temperature_settings", "validation_perplexity_temperature", "test_perplexity_temperature"}
+    assert run.results.keys() - plain.keys() == added
+
+
 def test_results_do_not_get_what_evaluate_measured_of_a_model_that_was_replaced_meanwhile(run, monkeypatch):
     from keras_tying.tasks import LanguageModelTask
 
     evaluate = LanguageModelTask.evaluate
 
     def meanwhile(task, model, arguments):
-        measured = evaluate(task, model, arguments)
+        measured = list(evaluate(task, model, arguments))
         epochs(run, 2)
         harness.resume("train/lm.py", run)
         return measured
