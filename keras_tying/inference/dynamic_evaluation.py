@@ -17,7 +17,7 @@ from keras_tying.layers import CarriedState
 from keras_tying.losses import SequenceCrossEntropy
 from keras_tying.metrics import Perplexity
 
-START = {"learning_rate": 1e-4, "epsilon": 3e-5, "decay": 5e-3}
+START = {"learning_rate": 1e-4, "epsilon": 3e-5, "decay": 2.5e-3}
 """The settings that `fit` tries first."""
 GAIN = 1e-3
 """Share of the perplexity by which a changed setting must lower it to be kept."""
@@ -51,6 +51,7 @@ class DynamicEvaluation:
         learning_rate: `fit` chooses it. 0 before.
         epsilon: `fit` chooses it. 3e-5 before.
         decay: `fit` chooses it. 0 before.
+        fitted_perplexity: The perplexity of the text of `fit`, with what it chose. `None` before.
 
     Raises:
         ValueError: If the training text is too short for one batch.
@@ -80,6 +81,7 @@ class DynamicEvaluation:
         self.learning_rate = 0.0
         self.epsilon = START["epsilon"]
         self.decay = 0.0
+        self.fitted_perplexity: float | None = None
         roots = self._root_mean_squares(train_ids)
         self._step = _DynamicStep(roots, [ops.convert_to_numpy(each) for each in model.trainable_variables])
         self._learner = _Learner(model, 1)
@@ -119,10 +121,12 @@ class DynamicEvaluation:
                     settings = changed
         self._use(settings)
         plain = stream_perplexity(self.model, ids)
+        self.fitted_perplexity = self.perplexity(ids)
         for _ in range(HALVINGS):
-            if self.perplexity(ids) < plain:
+            if self.fitted_perplexity < plain:
                 break
             self.learning_rate /= 2
+            self.fitted_perplexity = self.perplexity(ids)
         return self
 
     def _use(self, settings):

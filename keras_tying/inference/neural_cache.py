@@ -35,6 +35,7 @@ class NeuralCache:
     Attributes:
         flatness: The theta of the paper. `fit` chooses it.
         weight: The lambda of the paper. `fit` chooses it.
+        fitted_perplexity: The perplexity of the text of `fit`, with what it chose. `None` before.
 
     Raises:
         ValueError: If `size` is not positive.
@@ -60,6 +61,7 @@ class NeuralCache:
         self.size = size
         self.flatness = 0.0
         self.weight = 0.0
+        self.fitted_perplexity: float | None = None
 
     @property
     def settings(self) -> str:
@@ -69,6 +71,7 @@ class NeuralCache:
         """Chooses `flatness` and `weight` with the lowest perplexity of a text. Returns itself."""
         perplexities = self._perplexities(ids, FLATNESS, WEIGHTS)
         best = int(np.argmin(perplexities))
+        self.fitted_perplexity = perplexities[best]
         self.flatness, self.weight = list(product(FLATNESS, WEIGHTS))[best]
         return self
 

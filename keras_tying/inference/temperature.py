@@ -23,6 +23,7 @@ class TemperedSoftmax:
 
     Attributes:
         temperature: The temperature, 1 before `fit`.
+        fitted_perplexity: The perplexity of the text of `fit`, with what it chose. `None` before.
 
     Example:
 
@@ -44,6 +45,7 @@ class TemperedSoftmax:
     def __init__(self, model: keras.Model):
         self.model = model
         self.temperature = 1.0
+        self.fitted_perplexity: float | None = None
 
     @property
     def settings(self) -> str:
@@ -52,7 +54,8 @@ class TemperedSoftmax:
     def fit(self, ids: np.ndarray | PreparedText) -> "TemperedSoftmax":
         """Chooses the one of `TEMPERATURES` with the lowest perplexity of a text. Returns itself."""
         perplexities = self._perplexities(ids, TEMPERATURES)
-        self.temperature = TEMPERATURES[int(np.argmin(perplexities))]
+        best = int(np.argmin(perplexities))
+        self.temperature, self.fitted_perplexity = TEMPERATURES[best], perplexities[best]
         return self
 
     def perplexity(self, ids: np.ndarray | PreparedText) -> float:

@@ -163,11 +163,11 @@ class LanguageModelTask(TextTask):
                 averaged = mc_perplexity(model, ids, passes, settings.batch_size, settings.sequence_length)
                 yield f"{split:5} perplexity {averaged:8.2f} by the mean of {passes} passes with dropout", {}
         for way in self._other_ways(model, arguments):
-            way.fit(texts["valid"])
-            metrics = {f"{way.name}_settings": way.settings}
-            for split, name in {"valid": "validation", "test": "test"}.items():
-                found = metrics[f"{name}_perplexity_{way.name}"] = way.perplexity(texts[split])
-                yield f"{split:5} perplexity {found:8.2f} with {way.settings}", metrics
+            found = way.fit(texts["valid"]).fitted_perplexity
+            metrics = {f"{way.name}_settings": way.settings, f"validation_perplexity_{way.name}": found}
+            yield f"valid perplexity {found:8.2f} with {way.settings}", metrics
+            found = way.perplexity(texts["test"])
+            yield f"test  perplexity {found:8.2f} with {way.settings}", {f"test_perplexity_{way.name}": found}
 
     def _other_ways(self, model: keras.Model, arguments: Namespace) -> Iterator[Any]:
         """The other ways to measure that the arguments ask for. Their settings are chosen on the validation text."""

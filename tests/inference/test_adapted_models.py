@@ -138,3 +138,12 @@ def test_a_mixed_precision_model_adapts(rng, monkeypatch):
     for way in (TemperedSoftmax(half), NeuralCache(half, 20), DynamicEvaluation(half, ids, segment=5)):
         assert way.fit(ids).perplexity(ids) < 1.05 * stream_perplexity(half, ids)
     assert keras.backend.standardize_dtype(half.compute_dtype) == "bfloat16"
+
+
+def test_the_perplexity_of_the_fitted_text_is_known(rng, model, monkeypatch):
+    monkeypatch.setattr(dynamic_evaluation, "STATISTICS_ROWS", 4)
+    ids = rng.integers(0, V, 200)
+    for way in (TemperedSoftmax(model), NeuralCache(model, 20), DynamicEvaluation(model, ids, segment=5)):
+        assert way.fitted_perplexity is None
+        way.fit(ids)
+        np.testing.assert_allclose(way.fitted_perplexity, way.perplexity(ids), rtol=1e-5)
