@@ -23,7 +23,8 @@ class Size(Section):
     recipes: list[str] = Field(default_factory=list)
     """Recipes whose recorded results are rows too."""
     continued: dict[str, str] = Field(default_factory=dict)
-    """The run that each continued run starts from; the time of both counts."""
+    """The run that each continued run starts from; epochs and time of both count. In this order, if one continues
+    another."""
 
 
 class Page(Section):
@@ -52,8 +53,10 @@ def runs_of(size: Size, results: Path) -> dict[str, list[dict[str, Any]]]:
     runs |= {name: seeds for name in size.recipes if (seeds := read_seeds(results, name))}
     for name, start in size.continued.items():
         firsts = {seed["seed"]: seed for seed in runs.get(start, [])}
-        runs[name] = [seed | {"start": firsts[seed["seed"]]} for seed in runs.get(name, [])]
-    return {name: seeds for name, seeds in runs.items() if seeds}
+        if missing := [seed["seed"] for seed in runs[name] if seed["seed"] not in firsts]:
+            raise ValueError(f"{name} continues {start}, which has no results of seed {missing[0]}")
+        runs[name] = [seed | {"start": firsts[seed["seed"]]} for seed in runs[name]]
+    return runs
 
 
 def run_table(runs: dict[str, list[dict[str, Any]]]) -> str:

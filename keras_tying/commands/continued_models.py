@@ -39,7 +39,8 @@ def continued_task(arguments: argparse.Namespace, settings_of: Callable[[Recipe]
     )
     settings = settings_of(recipe)
     if _without_dropout(settings.recipe.model) != _without_dropout(recipe.model):
-        changed = " ".join(each for each in arguments.set if each.startswith("model."))
+        names = {each: each.partition("=")[0] for each in arguments.set}
+        changed = " ".join(each for each in names if names[each].startswith("model.") and "drop" not in names[each])
         raise ValueError(f"--from keeps the model of {name}; only its dropout can change. Received: --set {changed}")
     task = LanguageModelTask(settings)
     task.start = start.trained(model_of(folder))
@@ -47,6 +48,6 @@ def continued_task(arguments: argparse.Namespace, settings_of: Callable[[Recipe]
 
 
 def _without_dropout(model: Model) -> Model:
-    """What decides the weights of a model."""
+    """The model without its dropout rates, which do not change its weights."""
     kept = {name: value for name, value in model.arguments.items() if "drop" not in name}
     return model.model_copy(update={"arguments": kept})

@@ -298,11 +298,11 @@ def _evaluate(task_class: type[Task], arguments: argparse.Namespace) -> int:
             print(f"{folder.name:12} {line}" if folder.parent == arguments.evaluate else line, flush=True)
             if not metrics or not results:  # a trained model of the zoo has none
                 continue
-            if run.read_results() == results:
-                results |= metrics
-                run.write_results(results)
+            now = run.read_results()
+            if now.get("history") == results.get("history"):
+                run.write_results(now | metrics)
             else:
-                log.warning("%s was trained meanwhile: its results do not get these of the model before.", folder)
+                log.warning("%s was trained meanwhile: its results do not get metrics of the earlier model.", folder)
                 results = {}
     return 0
 

@@ -51,7 +51,7 @@ class DynamicEvaluation:
         learning_rate: `fit` chooses it. 0 before.
         epsilon: `fit` chooses it. 3e-5 before.
         decay: `fit` chooses it. 0 before.
-        fitted_perplexity: The perplexity of the text of `fit`, with what it chose. `None` before.
+        fitted_perplexity: Perplexity of the text of `fit`, with the settings that it chose. `None` before.
 
     Raises:
         ValueError: If the training text is too short for one batch.

@@ -35,7 +35,7 @@ class NeuralCache:
     Attributes:
         flatness: The theta of the paper. `fit` chooses it.
         weight: The lambda of the paper. `fit` chooses it.
-        fitted_perplexity: The perplexity of the text of `fit`, with what it chose. `None` before.
+        fitted_perplexity: Perplexity of the text of `fit`, with the settings that it chose. `None` before.
 
     Raises:
         ValueError: If `size` is not positive.

@@ -23,7 +23,7 @@ class TemperedSoftmax:
 
     Attributes:
         temperature: The temperature, 1 before `fit`.
-        fitted_perplexity: The perplexity of the text of `fit`, with what it chose. `None` before.
+        fitted_perplexity: Perplexity of the text of `fit`, with the settings that it chose. `None` before.
 
     Example:
 

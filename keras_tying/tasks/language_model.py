@@ -163,11 +163,11 @@ class LanguageModelTask(TextTask):
                 averaged = mc_perplexity(model, ids, passes, settings.batch_size, settings.sequence_length)
                 yield f"{split:5} perplexity {averaged:8.2f} by the mean of {passes} passes with dropout", {}
         for way in self._other_ways(model, arguments):
-            found = way.fit(texts["valid"]).fitted_perplexity
-            metrics = {f"{way.name}_settings": way.settings, f"validation_perplexity_{way.name}": found}
-            yield f"valid perplexity {found:8.2f} with {way.settings}", metrics
-            found = way.perplexity(texts["test"])
-            yield f"test  perplexity {found:8.2f} with {way.settings}", {f"test_perplexity_{way.name}": found}
+            validation = way.fit(texts["valid"]).fitted_perplexity
+            yield f"valid perplexity {validation:8.2f} with {way.settings}", {}
+            test = way.perplexity(texts["test"])
+            metrics = {f"validation_perplexity_{way.name}": validation, f"test_perplexity_{way.name}": test}
+            yield f"test  perplexity {test:8.2f} with {way.settings}", metrics | {f"{way.name}_settings": way.settings}
 
     def _other_ways(self, model: keras.Model, arguments: Namespace) -> Iterator[Any]:
         """The other ways to measure that the arguments ask for. Their settings are chosen on the validation text."""

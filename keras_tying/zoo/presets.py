@@ -102,7 +102,8 @@ def find_preset(name: str) -> Path:
     if name in list_recipes():
         raise ValueError(
             f"There is no trained model {name!r} here, only its recipe. Train it with keras-tying and load the folder "
-            f"of the run. (Trained models above 10 MB are only in a checkout.) Trained models: {', '.join(known)}"
+            "of the run. One above 10 MB is not installed: if the repository has it in zoo/presets, load that folder. "
+            f"Trained models: {', '.join(known)}"
         )
     near = get_close_matches(name, known, 3, 0.5)
     hint = f"Names like it: {', '.join(near)}" if near else f"Trained models: {', '.join(known)}"

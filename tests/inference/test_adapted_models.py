@@ -129,6 +129,7 @@ def test_dynamic_evaluation_that_diverges_later_gets_a_lower_rate(rng, model, mo
     dynamic = DynamicEvaluation(model, ids, segment=5).fit(ids)
     assert dynamic.learning_rate < 1
     assert dynamic.perplexity(ids) < stream_perplexity(model, ids)
+    np.testing.assert_allclose(dynamic.fitted_perplexity, dynamic.perplexity(ids), rtol=1e-5)
 
 
 def test_a_mixed_precision_model_adapts(rng, monkeypatch):

@@ -78,27 +78,43 @@ def test_an_interrupted_evaluation_keeps_what_it_has_measured(run, monkeypatch):
         raise KeyboardInterrupt
 
     plain = run.results
-    monkeypatch.setattr(NeuralCache, "fit", interrupted)
+    monkeypatch.setattr(NeuralCache, "perplexity", interrupted)  # when `fit` has measured the validation text
     harness.command("train/lm.py", "--evaluate", run.folder, "--cache", "--temperature")
     added = {"temperature_settings", "validation_perplexity_temperature", "test_perplexity_temperature"}
     assert run.results.keys() - plain.keys() == added
 
 
-def test_results_do_not_get_what_evaluate_measured_of_a_model_that_was_replaced_meanwhile(run, monkeypatch):
+def test_results_do_not_get_what_evaluate_measured_of_a_model_that_was_replaced_meanwhile(run, monkeypatch, caplog):
     from keras_tying.tasks import LanguageModelTask
 
     evaluate = LanguageModelTask.evaluate
 
     def meanwhile(task, model, arguments):
-        measured = list(evaluate(task, model, arguments))
-        epochs(run, 2)
-        harness.resume("train/lm.py", run)
-        return measured
+        for line, metrics in evaluate(task, model, arguments):
+            yield line, metrics
+            if metrics and run.results["epochs"] == 1:
+                epochs(run, 2)
+                harness.resume("train/lm.py", run)
 
     plain = run.results
     monkeypatch.setattr(LanguageModelTask, "evaluate", meanwhile)
-    harness.succeed("train/lm.py", "--evaluate", run.folder, "--temperature")
+    harness.succeed("train/lm.py", "--evaluate", run.folder, "--temperature", "--cache")
+    assert caplog.text.count("was trained meanwhile") == 1
     assert run.results.keys() == plain.keys()
+
+
+def test_two_evaluations_at_a_time_keep_what_both_measured(run, monkeypatch):
+    from keras_tying.inference import NeuralCache
+
+    perplexity = NeuralCache.perplexity
+
+    def meanwhile(cache, ids):
+        harness.succeed("train/lm.py", "--evaluate", run.folder, "--temperature")
+        return perplexity(cache, ids)
+
+    monkeypatch.setattr(NeuralCache, "perplexity", meanwhile)
+    harness.succeed("train/lm.py", "--evaluate", run.folder, "--cache")
+    assert {"test_perplexity_temperature", "test_perplexity_cache"} <= run.results.keys()
 
 
 def test_a_run_whose_next_checkpoint_cannot_be_written_keeps_all_files_whole(run):

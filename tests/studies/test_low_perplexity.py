@@ -6,15 +6,13 @@ import pytest
 from keras_tying.zoo.recipes import recipe_folder
 from studies.low_perplexity import curves, low_perplexity_page
 
-HISTORY = [{"val_perplexity": 200.0, "words_per_second": 1000.0}, {"val_perplexity": 100.0, "words_per_second": 3000.0}]
-
-
 CONTINUED = "single_layer_mogrifier_tied_continued"
+HISTORY = [{"val_perplexity": 200.0, "words_per_second": 1000.0}, {"val_perplexity": 100.0, "words_per_second": 3000.0}]
 
 
 @pytest.fixture
 def folder(tmp_path):
-    """A zoo with two seeds of one run, one that only chooses settings, and one of a recipe."""
+    """A zoo with two seeds of one run, one that only chooses settings, one of a recipe, and one that continues it."""
     (tmp_path / "studies").mkdir()
     shutil.copy(recipe_folder() / "studies" / "low_perplexity.toml", tmp_path / "studies")
     (tmp_path / "results" / "small_size").mkdir(parents=True)
@@ -43,6 +41,14 @@ def test_a_continued_run_has_the_time_of_both(folder):
     rows = [line for line in low_perplexity_page(folder).splitlines() if "9,932,997" in line]
     assert rows == [f"| {CONTINUED} | 9,932,997 | 2 + 5 | 2.0 | 68.0 | 66.0 | | | | 1 |"]
     assert curves(folder)[CONTINUED] == [(pytest.approx(1.75), 200.0), (pytest.approx(2.0), 100.0)]
+
+
+def test_a_continued_run_without_the_seed_of_its_start_is_an_error(folder):
+    results = folder / "results" / "ten_million_parameters"
+    seed = json.loads((results / f"{CONTINUED}_s1.json").read_text()) | {"seed": 2}
+    (results / f"{CONTINUED}_s2.json").write_text(json.dumps(seed))
+    with pytest.raises(ValueError, match="continues single_layer_mogrifier_tied, which has no results of seed 2"):
+        low_perplexity_page(folder)
 
 
 def test_the_best_validation_perplexity_comes_first_and_screening_shows_no_test_perplexity(folder):
