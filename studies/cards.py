@@ -37,7 +37,7 @@ each; with several seeds, their mean and range. The cards also show training and
 kept in `results/superseded/`. `make zoo` makes this page and the cards from recipes and results.
 """,
 )
-TRAINED_TEXT = "The [trained model](trained_models.md#{name}) is part of the package."
+TRAINED_TEXT = "The [trained model](trained_models.md#{name}) comes with the repository."
 STUDIES_TEXT = (
     "Every published number beside the measured one, and whether it is reached: [results](results.md), as "
     "[CSV](results.csv). Models that are trained already, with samples: [trained models](trained_models.md). "

@@ -63,6 +63,8 @@ def _section(name: str, about: About, place: Path, folder: Path) -> list[str]:
     preset, recipe = read_preset(place), load_recipe(folder / f"{name}.toml")
     size = sum(path.stat().st_size for path in place.iterdir()) / 1e6
     use = USE[preset.task].format(name=name, sentence=about.sentence)
+    start = Run(place).settings().start
+    started = f" It started from the weights of `{start}`." if start else ""
     return section(
         Section(title=name, text=recipe.description),
         code(f"import keras_tying as kt\n\n{use}", "python"),
@@ -70,7 +72,7 @@ def _section(name: str, about: About, place: Path, folder: Path) -> list[str]:
         *on_backends(name, folder),
         f"{preset.training['parameters']:,} parameters, {size:.1f} MB. Trained with seed {preset.training['seed']} for "
         f"{preset.training['epochs']} epochs, {preset.training['wall_time_seconds'] / 60:.0f} minutes, in "
-        f"{preset.training['precision']} on {origin(preset.training)}.",
+        f"{preset.training['precision']} on {origin(preset.training)}.{started}",
         f"Text: {about.text}",
         f"Limits: {about.limits}",
         "A sample:",
