@@ -97,17 +97,12 @@ def epochs(results: dict[str, Any]) -> str:
 
 def core_hours(results: dict[str, Any]) -> float:
     """Processor time of a training, with that of the run it continues."""
-    return hours_before(results) + own_core_hours(results)
+    return own_core_hours(results) + (core_hours(results["start"]) if "start" in results else 0.0)
 
 
 def own_core_hours(results: dict[str, Any]) -> float:
     """Processor time of a training; of older results, which do not note it, the time on one core."""
     return results.get("processor_seconds", results["wall_time_seconds"]) / 3600
-
-
-def hours_before(results: dict[str, Any]) -> float:
-    """Processor time of the run that this one continues."""
-    return core_hours(results["start"]) if "start" in results else 0.0
 
 
 def curves(folder: Path) -> dict[str, list[tuple[float, float]]]:
@@ -117,7 +112,8 @@ def curves(folder: Path) -> dict[str, list[tuple[float, float]]]:
         for name, seeds in runs_of(size, folder / "results").items():
             history = seeds[0]["history"]
             shares = list(accumulate(1 / epoch["words_per_second"] for epoch in history))
-            before, own = hours_before(seeds[0]), own_core_hours(seeds[0])
+            own = own_core_hours(seeds[0])
+            before = core_hours(seeds[0]) - own
             hours = [before + share / shares[-1] * own for share in shares]
             found[name] = list(zip(hours, (epoch["val_perplexity"] for epoch in history), strict=True))
     return found

@@ -39,8 +39,8 @@ def continued_task(arguments: argparse.Namespace, settings_of: Callable[[Recipe]
     )
     settings = settings_of(recipe)
     if _without_dropout(settings.recipe.model) != _without_dropout(recipe.model):
-        names = {each: each.partition("=")[0] for each in arguments.set}
-        changed = " ".join(each for each in names if names[each].startswith("model.") and "drop" not in names[each])
+        given = [each for each in arguments.set if each.startswith("model.")]
+        changed = " ".join(each for each in given if not _is_dropout(each.partition("=")[0]))
         raise ValueError(f"--from keeps the model of {name}; only its dropout can change. Received: --set {changed}")
     task = LanguageModelTask(settings)
     task.start = start.trained(model_of(folder))
@@ -49,5 +49,10 @@ def continued_task(arguments: argparse.Namespace, settings_of: Callable[[Recipe]
 
 def _without_dropout(model: Model) -> Model:
     """The model without its dropout rates, which do not change its weights."""
-    kept = {name: value for name, value in model.arguments.items() if "drop" not in name}
+    kept = {name: value for name, value in model.arguments.items() if not _is_dropout(name)}
     return model.model_copy(update={"arguments": kept})
+
+
+def _is_dropout(name: str) -> bool:
+    """Whether an argument of a model is about dropout: `input_dropout`, `weight_drop`."""
+    return "drop" in name
