@@ -14,7 +14,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from benchmarks import scale_report, serving_report
-from benchmarks.run import RESULTS
+from benchmarks.run import RESULTS, STEPS_PER_TURN
 from keras_tying.files import write_atomically
 from keras_tying.training.engine import STEPS_PER_EXECUTION
 from studies.pages import MISSING, NOT_MEASURED, between_marks, code, origin, plot, table
@@ -156,6 +156,7 @@ def slower(found: dict[str, dict]) -> str:
 
 
 def page(found: dict[str, dict]) -> list[str]:
+    turns = ", ".join(f"{steps} ({size})" for size, steps in STEPS_PER_TURN.items())
     lines = [
         "# Speed and memory",
         "",
@@ -163,8 +164,9 @@ def page(found: dict[str, dict]) -> list[str]:
         "the ratios within a round, so a machine that slows down does not favour one of them. Memory is the peak above",
         "that of the imported libraries, inputs included. A speed ratio above 1 means that keras-tying is faster; a",
         "memory ratio below 1 means that it needs less memory. Models have two layers of 200 (small), 650 (medium) or",
-        "1,500 (large) units and 10,000 words; the batch size is 20 and the text is random. In training, keras-tying",
-        f"and stock Keras do {STEPS_PER_EXECUTION} steps per call (`steps_per_execution`). GPU: not measured.",
+        "1,500 (large) units and 10,000 words; the batch size is 20 and the text is random. In training, a turn has",
+        f"{turns} steps. keras-tying and stock Keras do up to {STEPS_PER_EXECUTION} steps per call",
+        "(`steps_per_execution`); PyTorch is not compiled. GPU: not measured.",
         "TensorFlow's matrix products alone are slower than PyTorch's in most sizes: one section below compares them,",
         "and another tells how much of a step they take.",
         f"Made by `{COMMAND}`.",

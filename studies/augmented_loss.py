@@ -54,7 +54,7 @@ def augmentation_page(folder: Path) -> str:
     curves = plot(results / f"{measured.picture}.png", measured.caption)
     parts = [
         *section(measured, perplexity_table(measured.recipes, folder), curves),
-        *section(content.trials, trial_table(content.trials, results)),
+        *(section(content.trials, trials) if (trials := trial_table(content.trials, results)) else []),
         *section(content.next_words, words.read_text(encoding="utf-8") if words.exists() else MISSING),
         *section(content.subspace, *distances(results / "subspace.json")),
     ]
@@ -79,7 +79,7 @@ def perplexity_table(names: list[str], folder: Path) -> str:
 
 
 def trial_table(content: Trials, results: Path) -> str:
-    """Perplexities of the recorded trials, a row for each recipe and training.
+    """Perplexities of the recorded trials, a row for each recipe and training; empty if there are none.
 
     Within each training the best validation perplexity comes first.
     """
@@ -88,7 +88,7 @@ def trial_table(content: Trials, results: Path) -> str:
         name, training, _ = path.stem.rsplit("_", 2)
         seeds.setdefault((name, training), []).append(read_results(path) or {})
     if not seeds:
-        return MISSING
+        return ""
     rows = []
     for (name, training), each in seeds.items():
         valid, test = ([run[f"{split}_perplexity"] for run in each] for split in ("validation", "test"))
@@ -106,11 +106,11 @@ def distances(path: Path) -> list[str]:
     tables = []
     for over, fixed in (("beta", "tau"), ("tau", "beta")):
         means = results[f"by_{over}"]
-        runs = [run[over] for run in results["runs"] if run[fixed] == means[fixed]]
-        rows = [
-            [f"{value:g}", f"{distance:.3f}", str(runs.count(value))]
-            for value, distance in zip(means[over], means["distance"], strict=True)
-        ]
+        seeds: dict[float, list[float]] = {value: [] for value in means[over]}
+        for run in results["runs"]:
+            if run[fixed] == means[fixed]:
+                seeds[run[over]].append(run["distance"])
+        rows = [[f"{value:g}", mean_and_range(found, ".3f"), str(len(found))] for value, found in seeds.items()]
         tables.append(table([f"{over}, at {fixed} {means[fixed]:g}", "distance", "seeds"], "|--:|--:|--:|", rows))
     shown = plot(path.with_suffix(".png"), "Subspace distance over beta and tau")
     return [*tables, shown, *provenance(path, results)]

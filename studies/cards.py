@@ -1,5 +1,6 @@
 """Cards of the language models' recipes, and the tables of all recipes."""
 
+import math
 import statistics
 from collections.abc import Mapping
 from itertools import permutations
@@ -32,7 +33,9 @@ ZOO_PAGE = Section(
     title="The zoo",
     text="""
 Each result has a recipe (TOML) and a card (Markdown). This table shows test perplexities and the number of seeds of
-each; with several seeds, their mean and range. The cards also show training and validation perplexities.
+each; with several seeds, their mean and range. Where only one seed was measured with softmax temperature, neural cache
+and dynamic evaluation, its perplexity without them is in brackets. For the small models fewer settings of dynamic
+evaluation were tried than are now. The cards also show training and validation perplexities.
 `python train/lm.py --recipe NAME --record` trains a recipe and writes the measured metrics into it; earlier results are
 kept in `results/superseded/`. `make zoo` makes this page and the cards from recipes and results.
 """,
@@ -80,6 +83,21 @@ def values_of(name: str, metric: str, folder: Path) -> list[float]:
     return [results[metric] for results in read_seeds(folder / "results", name) if metric in results]
 
 
+def measured_otherwise(name: str, split: str, way: str, folder: Path) -> str:
+    """The perplexity of a recipe in one of `EVALUATIONS`; if not all seeds have it, with their plain perplexity.
+
+    A seed counts if the perplexity of the validation text, which chooses the settings, is a number.
+    """
+    plain = f"{split}_perplexity"
+    seeds = read_seeds(folder / "results", name)
+    found = [seed for seed in seeds if math.isfinite(seed.get(f"validation_perplexity_{way}", math.nan))]
+    shown = mean_and_range([seed[f"{plain}_{way}"] for seed in found])
+    if len(found) in (0, len(seeds)):
+        return shown
+    which = ", ".join(f"seed {seed['seed']}" for seed in found)
+    return f"{shown} ({which}: {mean_and_range([seed[plain] for seed in found])} without)"
+
+
 def card(
     name: str, recipes: dict[str, LanguageModelRecipe], figures: dict[str, list[float]], cells: list[Cell], folder: Path
 ) -> str:
@@ -107,7 +125,10 @@ def card(
             f"Curves of the run: [{curves}]({curves}).{more_seeds_text(name, folder)}"
         )
     parts += map(superseded_text, superseded(folder / "results" / f"{name}.json"))
-    parts.append(code(measured.command if measured else f"python train/lm.py --recipe {name}"))
+    command = measured.command if measured else f"python train/lm.py --recipe {name}"
+    parts.append(code(command))
+    if any(word.endswith(".toml") and not (folder.parent / word).exists() for word in command.split()):
+        parts.append(f"The file that this command names was a trial. It is now the recipe `{name}`.")
     if recipe.notes:
         parts += section(Section(title="Notes", text=recipe.notes))
     return page(Section(title=recipe.title, text=recipe.description), parts)
@@ -128,10 +149,8 @@ def metric_table(name: str, recipe: LanguageModelRecipe, cells: list[Cell], fold
     ]
     for way, title in EVALUATIONS.items():
         for split in ("validation", "test"):
-            if values := values_of(name, f"{split}_perplexity_{way}", folder):
-                rows.append(
-                    [f"{split} perplexity, {title}", DASH, mean_and_range(values, count=True), *[""] * len(names)]
-                )
+            if (shown := measured_otherwise(name, split, way, folder)) != NOT_MEASURED:
+                rows.append([f"{split} perplexity, {title}", DASH, shown, *[""] * len(names)])
     size = f"{recipe.measured.parameters:,}" if recipe.measured else NOT_MEASURED
     rows.append(["parameters", (recipe.published and recipe.published.parameters) or DASH, size, *[""] * len(names)])
     return table(["", "published", "measured", *names], "|---|--:|--:|" + "--:|" * len(names), rows)
@@ -212,18 +231,17 @@ def reversals_text(recipes: dict[str, LanguageModelRecipe], figures: dict[str, l
     if not pairs:
         return ""
     return (
-        f"{seeds_text(list(figures.values()))} The measured order of these pairs is the reverse of the published one: "
-        f"{'; '.join(pairs)}."
+        f"The measured order of these pairs is the reverse of the published one: {'; '.join(pairs)}. "
+        f"{seeds_text([figures[name] for pair in reversals(recipes, figures) for name in pair])}"
     )
 
 
 def seeds_text(figures: list[list[float]]) -> str:
-    """With how many seeds models were trained, in a sentence."""
-    counts = sorted({len(seeds) for seeds in figures if seeds})
-    if counts == [1]:
-        return "Each model was trained with one seed."
-    several = f"{counts[0]} to {counts[-1]}" if len(counts) > 1 else f"{counts[0]}"
-    return f"Models were trained with {several} seeds; a pair whose ranges overlap shows no order."
+    """With how many seeds models whose order is reversed were trained, in a sentence."""
+    counts = sorted({len(seeds) for seeds in figures})
+    several = f"{counts[0]} to {counts[-1]} seeds" if len(counts) > 1 else f"{counts[0]} seed{'s' * (counts[0] > 1)}"
+    chance = ", so this may be chance" if counts[0] == 1 else "; the ranges of a pair do not overlap"
+    return f"Trained with {several} each{chance}."
 
 
 def recipe_table(
@@ -237,15 +255,17 @@ def recipe_table(
         place: Where their cards are.
         ways: Titles of other ways to measure. They have a column if a recipe was measured so.
     """
-    metrics = {title: f"test_perplexity_{way}" for way, title in ways.items()}
-    shown = [title for title, metric in metrics.items() if any(values_of(name, metric, folder) for name in recipes)]
+    otherwise = {
+        title: {name: measured_otherwise(name, "test", way, folder) for name in recipes} for way, title in ways.items()
+    }
+    shown = [title for title, column in otherwise.items() if any(each != NOT_MEASURED for each in column.values())]
     rows = []
     for name, recipe in recipes.items():
         published, measured, seeds = recipe.published, recipe.measured, values_of(name, "test_perplexity", folder)
         size = f"{measured.parameters:,}" if measured else (published and published.parameters) or DASH
         goal = number(getattr(published, "test_perplexity", None))
         link = f"[{name}]({place}{name}.md)"
-        others = [mean_and_range(values_of(name, metrics[title], folder), count=True) for title in shown]
+        others = [otherwise[title][name] for title in shown]
         rows.append([link, recipe.title, size, goal, mean_and_range(seeds), *others, str(len(seeds) or "")])
     columns = ["recipe", "model", "parameters", "published", "measured", *shown, "seeds"]
     return table(columns, "|---|---|" + "--:|" * (len(columns) - 2), rows)

@@ -43,6 +43,8 @@ class PublishedTable(Section):
     """Number of the table or figure, as in the `source` of recipes."""
     text: str
     """The text that the models are trained and measured on."""
+    own_split: bool = False
+    """Whether the measured text has a split and tokenization of this project; those of the paper are not known."""
     recipe: str = "{recipe}"
     """Name of the recipe, or the command that measures the rows."""
     results: str = "{recipe}"
@@ -69,7 +71,8 @@ class PublishedTable(Section):
                     better = "equal" if column == "parameters" or published.startswith(ABOUT) else self.better
                     values = values_at(results, keys)
                     other = {name: values_at(seeds, keys) for name, seeds in others.items()}
-                    yield Cell(self.paper, self.table, row, self.text, column, published, recipe, better, values, other)
+                    place = (self.paper, self.table, row, self.text, column)
+                    yield Cell(*place, published, recipe, better, values, other, self.own_split)
 
 
 class Cells(Section):
@@ -93,6 +96,7 @@ class Cell:
         better: Which values reach the published one: `"lower"`, `"higher"` or `"equal"`.
         values: The measured values, one per seed.
         others: The values by other settings of training, by their names.
+        own_split: Whether the measured text is split and tokenized in another way than the paper's.
     """
 
     paper: str
@@ -105,6 +109,7 @@ class Cell:
     better: str
     values: list[float]
     others: dict[str, list[float]] = field(default_factory=dict)
+    own_split: bool = False
 
     @property
     def measured(self) -> float | None:
@@ -113,8 +118,8 @@ class Cell:
 
     @property
     def reached(self) -> bool | None:
-        """Whether the mean, rounded as the published number is, reaches it; `None` if it is not measured."""
-        if self.measured is None:
+        """Whether the mean, rounded as the published number is, reaches it; `None` if they cannot be compared."""
+        if self.measured is None or self.own_split:
             return None
         printed = self.published.removeprefix(ABOUT)
         unit = UNITS.get(printed[-1], 1.0)
@@ -194,9 +199,16 @@ def published_values(folder: Path, results: str) -> dict[str, Any]:
 
 
 def counts_text(cells: list[Cell]) -> str:
-    """How many cells are measured and reached, in a sentence."""
-    measured, reached = (sum(map(bool, each)) for each in zip(*((c.values, c.reached) for c in cells), strict=True))
-    return f"{measured} of {len(cells)} cells measured, {reached} reached."
+    """How many cells are measured and reached, in sentences."""
+    compared = [cell for cell in cells if cell.reached is not None]
+    reached = [cell for cell in compared if cell.reached]
+    sizes = sum(cell.metric == "parameters" for cell in reached)
+    roughly = [cell for cell in cells if cell.values and cell.own_split]
+    texts = ", ".join(dict.fromkeys(cell.text for cell in roughly))
+    return (
+        f"{len(compared)} of {len(cells)} cells measured, {len(reached)} reached, {sizes} of them numbers of "
+        "parameters." + (f" {len(roughly)} more measured on another split of the text ({texts})." if roughly else "")
+    )
 
 
 def cell_table(cells: list[Cell]) -> str:

@@ -15,6 +15,8 @@ from studies.results import read_results, read_seeds
 
 SCREENING = "screening"
 """How the names of runs end that only choose settings."""
+CLOCK = "†"
+"""What follows hours on the clock, where processor time was not recorded."""
 
 
 class Size(Section):
@@ -79,7 +81,7 @@ def run_table(runs: dict[str, list[dict[str, Any]]]) -> str:
             name,
             f"{runs[name][0]['parameters']:,}",
             epochs(runs[name][0]),
-            f"{statistics.fmean(map(core_hours, runs[name])):.1f}",
+            f"{statistics.fmean(map(core_hours, runs[name])):.1f}{'' if all(map(is_timed, runs[name])) else CLOCK}",
             *(perplexities(name, metric) for metric in metrics),
             str(len(runs[name])),
         ]
@@ -103,6 +105,11 @@ def core_hours(results: dict[str, Any]) -> float:
 def own_core_hours(results: dict[str, Any]) -> float:
     """Processor time of a training; of older results, which do not note it, the time on one core."""
     return results.get("processor_seconds", results["wall_time_seconds"]) / 3600
+
+
+def is_timed(results: dict[str, Any]) -> bool:
+    """Whether the processor time of a training is known, and that of the run it continues."""
+    return "processor_seconds" in results and ("start" not in results or is_timed(results["start"]))
 
 
 def curves(folder: Path) -> dict[str, list[tuple[float, float]]]:

@@ -39,22 +39,25 @@ def bleu_text(folder: Path) -> str:
         for models in results.values()
     )
     chosen_epochs, other_epochs = results
+    validation = " to ".join(f"{_validation(results[each]):.2f}" for each in (other_epochs, chosen_epochs))
     return (
-        f"Test BLEU of translation from English to German, on Multi30k: {chosen} ({chosen_epochs}). With the settings "
-        f"that are worse on validation text ({other_epochs}): {other}. {_seeds_text(results)}"
+        f"Test BLEU of translation from English to German, on Multi30k: {chosen} ({chosen_epochs}). With the "
+        f"settings that have the lower mean validation BLEU ({other_epochs}; {validation}): {other}. "
+        + _seeds_text(results)
     )
 
 
 def schedule_table(folder: Path) -> str:
-    """Test BLEU by tying, of the English-German recipes of Multi30k and of their other settings, and the orders.
+    """Validation and test BLEU by tying, of the English-German recipes of Multi30k and of their other settings.
 
-    Below it is the mean validation BLEU of each setting.
+    Below it are the orders, and the mean validation BLEU of each setting.
     """
     results = settings_results(folder)
     if not results:
         return MISSING
     bleu = {
-        epochs: {name: [each["test_bleu"] for each in seeds] for name, seeds in models.items()}
+        f"{split} BLEU, {epochs}": {name: [each[f"{split}_bleu"] for each in seeds] for name, seeds in models.items()}
+        for split in ("validation", "test")
         for epochs, models in results.items()
     }
     first = next(iter(results.values()))
@@ -62,15 +65,16 @@ def schedule_table(folder: Path) -> str:
         [name, f"{seeds[0]['parameters']:,}", *(mean_and_range(scores[name]) for scores in bleu.values())]
         for name, seeds in first.items()
     ]
+    tests = {epochs: bleu[f"test BLEU, {epochs}"] for epochs in results}
     orders = {
-        epochs: sorted(scores, key=lambda name: -statistics.fmean(scores[name])) for epochs, scores in bleu.items()
+        epochs: sorted(scores, key=lambda name: -statistics.fmean(scores[name])) for epochs, scores in tests.items()
     }
     best_first = "; ".join(f"{', '.join(order)} ({epochs})" for epochs, order in orders.items())
     validation = " and ".join(f"{_validation(models):.2f} ({epochs})" for epochs, models in results.items())
-    titles = ["Multi30k, English to German", "parameters", *(f"test BLEU, {epochs}" for epochs in results)]
+    titles = ["Multi30k, English to German", "parameters", *bleu]
     return (
-        table(titles, "|---|" + "--:|" * 3, rows)
-        + f"\n\nBest first: {best_first}. The mean validation BLEU of the three "
+        table(titles, "|---|" + "--:|" * (len(titles) - 1), rows)
+        + f"\n\nBest test BLEU first: {best_first}. The mean validation BLEU of the three "
         f"models is {validation}. {_seeds_text(results)}"
     )
 

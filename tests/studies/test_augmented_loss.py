@@ -68,7 +68,7 @@ def test_distances_are_shown_with_the_runs_behind_them(folder):
     }
     (folder / "results" / "subspace.json").write_text(json.dumps(results))
     text = augmentation_page(folder)
-    assert "| 0 | 0.960 | 2 |" in text
+    assert "| 0 | 0.960 (0.950 to 0.970) | 2 |" in text
     assert "| 10 | 0.050 | 1 |" in text
     assert "python train/subspace.py" in text
 

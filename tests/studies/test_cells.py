@@ -3,6 +3,7 @@
 import json
 import shutil
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 
@@ -136,7 +137,17 @@ def write_seed(path, perplexity):
 
 
 def test_the_counts_are_those_of_the_lines():
-    assert counts_text([cell("1", 1.0), cell("1", 2.0), cell("1")]) == "2 of 3 cells measured, 1 reached."
+    counts = "2 of 4 cells measured, 1 reached, 0 of them numbers of parameters."
+    other = replace(cell("1", 1.0), text="BBC", own_split=True)
+    assert counts_text([cell("1", 1.0), cell("1", 2.0), cell("1"), other]) == (
+        f"{counts} 1 more measured on another split of the text (BBC)."
+    )
+    assert counts_text([cell("1", 1.0), cell("1", 2.0), cell("1"), cell("1")]) == counts
+
+
+def test_nothing_is_reached_on_another_split_of_the_text():
+    assert replace(cell("98.9", 98.0), own_split=True).line()[-5:] == ["98", "", "", "1", ""]
+    assert {each.text for each in CELLS if each.own_split} == {"BBC", "IMDB"}
 
 
 def test_settings_that_were_not_chosen_are_worse_on_validation_text():

@@ -1,10 +1,12 @@
+import json
+import math
 import shutil
 
 import pytest
 
 from keras_tying.zoo.recipes import recipe_folder
 from studies.__main__ import all_pages
-from studies.cards import card_pages, perplexities_of_seeds, read_recipes, reversals
+from studies.cards import card_pages, measured_otherwise, perplexities_of_seeds, read_recipes, reversals
 from studies.cells import read_cells
 from studies.pages import between_marks, origin
 
@@ -49,6 +51,28 @@ def test_an_order_within_the_ranges_of_the_seeds_is_no_reversal():
     recipes = {name: read_recipes(ZOO)[name] for name in names}
     assert reversals(recipes, dict(zip(names, ([87.0, 88.0], [85.0, 86.0]), strict=True))) == [tuple(names)]
     assert reversals(recipes, dict(zip(names, ([85.5, 88.0], [85.0, 86.0]), strict=True))) == []
+
+
+def test_another_way_to_measure_names_the_seeds_that_have_it(tmp_path):
+    (tmp_path / "results").mkdir()
+
+    def write(name, **dynamic):
+        values = {"seed": 2, "test_perplexity": 102.0, **dynamic}
+        (tmp_path / "results" / f"{name}.json").write_text(json.dumps(values))
+
+    write("a")
+    assert measured_otherwise("a", "test", "dynamic", tmp_path) == "not measured"
+    write("a_s2", validation_perplexity_dynamic=90.0, test_perplexity_dynamic=88.0)
+    assert measured_otherwise("a", "test", "dynamic", tmp_path) == "88.0 (seed 2: 102.0 without)"
+    write("a", validation_perplexity_dynamic=91.0, test_perplexity_dynamic=89.0)
+    assert measured_otherwise("a", "test", "dynamic", tmp_path) == "88.5 (88.0 to 89.0)"
+
+
+def test_settings_that_diverge_on_validation_text_have_no_test_perplexity(tmp_path):
+    (tmp_path / "results").mkdir()
+    values = {"seed": 1, "test_perplexity": 100.0, "validation_perplexity_dynamic": math.nan}
+    (tmp_path / "results" / "a.json").write_text(json.dumps({**values, "test_perplexity_dynamic": 87.0}))
+    assert measured_otherwise("a", "test", "dynamic", tmp_path) == "not measured"
 
 
 def test_the_commit_of_results_is_shown_where_it_is_known():
