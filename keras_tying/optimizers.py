@@ -158,10 +158,12 @@ def use_averaged_weights(model):
 
 
 def _averages_of(model):
-    """Pairs of a weight and its average."""
+    """Pairs of a weight and its average; none before the first update, when there is nothing to average."""
     optimizer = getattr(model.optimizer, "inner_optimizer", model.optimizer)
     averages = getattr(optimizer, "averages", [])
-    return list(zip(variables_of(optimizer), averages, strict=True)) if averages else []
+    if not averages or not int(ops.convert_to_numpy(optimizer.iterations)):
+        return []
+    return list(zip(variables_of(optimizer), averages, strict=True))
 
 
 @keras.saving.register_keras_serializable("keras_tying")

@@ -418,6 +418,7 @@ def test_model_trains_under_a_mirrored_strategy(precision):
     scales_loss = hasattr(model.optimizer, "inner_optimizer")
     assert scales_loss == (precision == "mixed_float16")
     assert np.isfinite(model.fit(*batch_of(model), verbose=0).history["loss"][0])
+    assert model.resized(model.vocabulary_size + 2).distribute_strategy is strategy
 
 
 def test_loaded_model_continues_training(tmp_path):

@@ -131,7 +131,7 @@ class UpdateOptimizer(keras.optimizers.Optimizer):
 
 
 def slots_of(optimizer):
-    """The variables that a built optimizer keeps for each variable of the model: by name of the slot, then by its path.
+    """Pairs of a variable of the model and the one that a built optimizer keeps for it, by name of the slot.
 
     They are attributes of an optimizer, lists as long as `Optimizer._trainable_variables`: Keras has no list of them.
     """
@@ -142,7 +142,7 @@ def slots_of(optimizer):
             continue
         pairs = [(each, slot) for each, slot in zip(trained, slots, strict=True) if slot is not None]
         if all(isinstance(slot, keras.Variable) and slot.shape == each.shape for each, slot in pairs):
-            found[name] = {each.path: slot for each, slot in pairs}
+            found[name] = pairs
     return found
 
 
@@ -206,6 +206,14 @@ def leaf_layers(model):
     `Layer._flatten_layers`: the public `Model.layers` are the outermost layers, without layers in lists.
     """
     return [layer for layer in model._flatten_layers() if len(list(layer._flatten_layers())) == 1]
+
+
+def inner_layers(model):
+    """The layers of a model and those that they contain, always in the same order.
+
+    `Layer._flatten_layers`: as in `leaf_layers`.
+    """
+    return list(model._flatten_layers(include_self=False))
 
 
 def layers_to_quantize(model, filters):

@@ -124,7 +124,8 @@ class AdaptiveEmbedding(keras.layers.Layer):
         bias_initializer="zeros",
         **kwargs,
     ):
-        super().__init__(**kwargs)
+        # As in keras.layers.Embedding: neither ids nor the gradients of repeated ids are rounded to half precision.
+        super().__init__(**{"autocast": False, **kwargs})
         for name, value in {"input_dim": input_dim, "output_dim": output_dim, "factor": factor}.items():
             check_integer(name, value)
         self.input_dim = input_dim

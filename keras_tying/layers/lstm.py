@@ -132,10 +132,12 @@ def _masked_outputs(layer, states, mask):
 class LSTM(LSTMLoop):
     """`keras.layers.LSTM`, faster to train on a CPU.
 
-    The layer has the arguments, weights and results of the Keras layer, and weights can be copied between the
-    two. On TensorFlow and a CPU the recurrence is faster. The input products of all steps are computed at once,
-    before the recurrence. The gradient is written out: the backward loop computes the gradients of the gates,
-    and the gradient of the recurrent matrix is one product after the loop.
+    The layer has the arguments, weights and results of the Keras layer, and weights can be copied between the two.
+    (On JAX the results differ at masked steps at the start of a row with an initial state: Keras repeats the state as
+    output, this layer gives zero, as both do on the other backends.) On TensorFlow and a CPU the recurrence is faster.
+    The input products of all steps are computed at once, before the recurrence. The gradient is written out: the
+    backward loop computes the gradients of the gates, and the gradient of the recurrent matrix is one product after
+    the loop.
 
     On JAX the gradient of the recurrent matrix is one product after the loop too. The loop of Keras runs on PyTorch, on
     a GPU (cuDNN, unless there is recurrent dropout) and with `unroll`; on TensorFlow also with other activations than

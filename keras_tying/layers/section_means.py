@@ -70,8 +70,8 @@ class SectionMeans(keras.layers.Layer):
         places = ops.expand_dims(ops.arange(ids.shape[1], dtype="int32"), 0)
         if self.split == "fixed":
             lengths = ops.full_like(lengths, ids.shape[1])
-        lengths = ops.expand_dims(ops.maximum(ops.cast(lengths, "int32"), 1), -1)
-        section = ops.where(places < lengths, places * self.sections // lengths, -1)
+        lengths = ops.expand_dims(ops.cast(lengths, "int32"), -1)
+        section = ops.where(places < lengths, places * self.sections // ops.maximum(lengths, 1), -1)
         section = ops.where(ids < self.stop_words, -1, section)
         chosen = ops.equal(
             ops.expand_dims(section, 1), ops.reshape(ops.arange(self.sections, dtype="int32"), (1, -1, 1))

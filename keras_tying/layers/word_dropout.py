@@ -44,7 +44,7 @@ class WordDropout(keras.layers.Layer):
     """
 
     def __init__(self, vocabulary_size, rate, *, seed=None, **kwargs):
-        super().__init__(**kwargs)
+        super().__init__(**{"autocast": False, **kwargs})  # ids are not rounded
         self.supports_masking = True
         check_integer("vocabulary_size", vocabulary_size)
         check_rate("rate", rate)
@@ -54,6 +54,7 @@ class WordDropout(keras.layers.Layer):
         self.seed_generator = ReplicaSeedGenerator(seed) if rate else None
 
     def call(self, vectors, ids, training=None):
+        vectors = ops.cast(vectors, self.compute_dtype)
         if not training or not self.rate:
             return vectors
         drawn = keras.random.uniform((ops.shape(ids)[0], self.vocabulary_size), seed=self.seed_generator)

@@ -19,9 +19,9 @@ class AugmentedLoss(SequenceCrossEntropy):
         y^    = softmax(z / tau)
         J_tot = J + alpha * KL(y~ || y^),    alpha = gamma * tau
 
-    `J` is the negative log-likelihood. `y~` depends on the target word only and is computed once for each distinct
-    word of a chunk. `z` includes the output bias: equation 3.1 of the paper has `W h`, its text divides "the
-    logits". The loss needs the embeddings of the model, so it cannot be computed from logits alone.
+    `J` is the negative log-likelihood. `y~` depends on the target word only; on a processor TensorFlow computes it once
+    for each distinct word of a chunk. `z` includes the output bias: equation 3.1 of the paper has `W h`, its text
+    divides "the logits". The loss needs the embeddings of the model, so it cannot be computed from logits alone.
 
     By default no gradient flows through the target `y~`. A tied model needs that gradient. The scores in `y~` grow
     with the square of the norm of the embeddings, `z` only with the norm, because hidden states are bounded.

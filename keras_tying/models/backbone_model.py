@@ -33,7 +33,7 @@ class BackboneModel(NextWordModel):
         inputs: The inputs of the backbone.
         targets: Optional word ids `[...]`.
         sample_weight: Optional weights that broadcast to the targets.
-        training: Boolean, whether dropout is active.
+        training: Boolean, whether dropout is active. On PyTorch `loss` has a gradient only with `True`.
 
     Output shape:
         Logits `[..., V]`; with targets `Losses`.

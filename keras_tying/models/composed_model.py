@@ -4,7 +4,7 @@ from typing import Any
 
 import keras
 
-from keras_tying.backend.keras_internals import layers_to_quantize, leaf_layers
+from keras_tying.backend.keras_internals import inner_layers, layers_to_quantize, leaf_layers
 from keras_tying.layers import AdaptiveEmbedding
 from keras_tying.models.replicated import ReplicatedModel
 from keras_tying.models.serialization import from_layer_configs
@@ -55,24 +55,40 @@ class ComposedModel(ReplicatedModel):
                 layer.quantize(chosen)  # raises, before another layer is quantized
         super().quantize(mode, config=config, filters=filters, **kwargs)
 
+    def compile_from_config(self, config):
+        # Keras does not compile a loaded model that overrides `compile`.
+        self.compile(**keras.saving.deserialize_keras_object(config))
+        if self.optimizer is not None:
+            self.optimizer.build(self.trainable_variables)
+
     def get_config(self):
         quantized = [
             [place, keras.saving.serialize_keras_object(layer.quantization_config)]
             for place, layer in enumerate(leaf_layers(self))
             if layer.quantization_mode is not None
         ]
-        return {**super().get_config(), **({"quantized": quantized} if quantized else {})}
+        inner = _without_embeddings(inner_layers(self))
+        frozen = [place for place, layer in enumerate(inner) if not layer.trainable]
+        own = {"quantized": quantized, "frozen": frozen}
+        return {**super().get_config(), **{name: places for name, places in own.items() if places}}
 
     @classmethod
     def from_config(cls, config, custom_objects=None):
         config = from_layer_configs(config, custom_objects)
-        quantized = config.pop("quantized", [])
+        quantized, frozen = (config.pop(name, []) for name in ("quantized", "frozen"))
         model = cls(**config)
-        layers = leaf_layers(model)
+        layers, inner = leaf_layers(model), _without_embeddings(inner_layers(model))
+        for place in frozen:
+            inner[place].trainable = False
         for place, quantization in quantized:
             if layers[place].quantization_mode is None:  # a layer that the model makes itself
                 layers[place].quantize(config=quantization)
         return model
+
+
+def _without_embeddings(layers):
+    """Layers without the embeddings, whose number depends on tying and whose configurations say which are frozen."""
+    return [each for each in layers if not isinstance(each, (keras.layers.Embedding, AdaptiveEmbedding))]
 
 
 def check_unmasked(**layers):

@@ -47,7 +47,7 @@ class JointLanguageModel(ChangedCopies, NextWordModel):
             with a global context `"sentence"` `[B, sentence_length]`, padded with -1.
         targets: Optional word ids `[B]`.
         sample_weight: Optional weights `[B]` of the targets.
-        training: Boolean, whether dropout is active.
+        training: Boolean, whether dropout is active. On PyTorch `loss` has a gradient only with `True`.
 
     Output shape:
         Logits `[B, V]`; with targets `Losses`.
@@ -264,8 +264,10 @@ class JointLanguageModel(ChangedCopies, NextWordModel):
             NumPy array `[B]`: the natural logarithm of the probability of each target.
 
         Raises:
-            ValueError: If an id is outside its vocabulary.
+            ValueError: If an input is missing or an id is outside its vocabulary.
         """
+        if missing := [name for name in self.input_signature if name not in inputs]:
+            raise ValueError(f"The model needs the inputs {list(self.input_signature)}. Received: no {missing[0]!r}")
         sizes = {"history": self.target_vocabulary_size, "window": self.source_vocabulary_size}
         sizes["sentence"] = self.source_vocabulary_size
         inputs = {

@@ -59,7 +59,7 @@ class LanguageModel(ChangedCopies, NextWordModel):
         targets: Optional word ids `[B, T]`: the word that follows each input.
         sample_weight: Optional weights of the targets, which broadcast to `[B, T]`.
         states: Optional list of states `[B, H]`, in the order of the layers. Default: zeros.
-        training: Boolean, whether dropout is active.
+        training: Boolean, whether dropout is active. On PyTorch `loss` has a gradient only with `True`.
         return_states: Boolean, whether to return `(outputs, states)`.
 
     Output shape:

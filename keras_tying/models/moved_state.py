@@ -8,6 +8,7 @@ import numpy as np
 from keras import ops
 
 from keras_tying.backend.keras_internals import leaf_layers, slots_of
+from keras_tying.backend.replicas import scope_of
 from keras_tying.backend.variables import write_back
 from keras_tying.models.serialization import SHARED
 
@@ -20,6 +21,8 @@ Place = tuple[str, str]
 """Where a variable is: the argument of the model that takes its layer, `""` for a count, and the variable's name."""
 Values = dict[Place, np.ndarray]
 """Values of the variables of embeddings, or numbers of an optimizer about each of their elements."""
+Name = Place | int
+"""A place, or the number of a weight among those outside of embeddings."""
 
 
 class Change(NamedTuple):
@@ -46,13 +49,16 @@ def changed_copy(model, change):
             f"Received: layer {quantized[0].name!r} with quantization_mode={quantized[0].quantization_mode!r}"
         )
     change.config(config)
-    copy = type(model).from_config(config)
-    weights = _after(change.weights, _by_path(model.weights), model, copy)
-    _assign(_by_path(copy.weights), weights)
-    if model.compiled:
-        copy.compile_from_config(model.get_compile_config())
-        if model.optimizer is not None and model.optimizer.built:
-            _copy_state(model, copy, change)
+    with scope_of(model):  # on the replicas of the model
+        copy = type(model).from_config(config)
+        names, new_names = _names(model), _names(copy)
+        weights = _after(change.weights, _named(zip(model.weights, model.weights, strict=True), names))
+        for weight in copy.weights:
+            weight.assign(weights[new_names[id(weight)]])
+        if model.compiled:
+            copy.compile_from_config(model.get_compile_config())
+            if model.optimizer is not None and model.optimizer.built:
+                _copy_state(model, copy, change)
     return copy
 
 
@@ -68,41 +74,51 @@ def _copy_state(model, copy, change):
             "The state of an optimizer can be moved if it has one number for each weight, as that of Adam or SGD. "
             f"Compile the model with such an optimizer first. Received: {type(old).__name__} with {others[0]}"
         )
-    for name, slots in old_slots.items():
-        if "average" in name:  # of weights that were not trained, the average is the weight
-            values = _after(change.weights, {**_by_path(model.weights), **slots}, model, copy)
+    names, new_names = _names(model), _names(copy)
+    for slot_name, slots in old_slots.items():
+        values = _named(slots, names)
+        if "average" in slot_name:  # of weights that were not trained, the average is the weight
+            weights = _named(zip(model.weights, model.weights, strict=True), names)
+            values = _after(change.weights, weights | values)
         else:
-            values = _after(change.moments, slots, model, copy)
-        _assign({path: slot for path, slot in new_slots[name].items() if path in values}, values)
+            values = _after(change.moments, values)
+        for weight, slot in new_slots[slot_name]:
+            if (name := new_names[id(weight)]) in values:
+                slot.assign(values[name])
     for before, after in zip(numbers, _numbers(new, new_slots), strict=True):
         after.assign(ops.convert_to_numpy(before))
 
 
 def _numbers(optimizer, slots):
     """The variables of an optimizer that belong to no variable of the model, such as the number of updates."""
-    taken = {id(slot) for each in slots.values() for slot in each.values()}
+    taken = {id(slot) for pairs in slots.values() for _, slot in pairs}
     return [each for each in optimizer.variables if id(each) not in taken]
 
 
-def _by_path(variables):
-    return {variable.path: variable for variable in variables}
+def _names(model) -> dict[int, Name]:
+    """What a weight of a model and that of its copy have in common, by the id of the weight.
 
-
-def _after(function, variables, model, copy):
-    """Values by path of the variables of `copy`, after `function` has changed those of embeddings.
-
-    Args:
-        function: Gives the new values of the variables of embeddings by place, from the old ones.
-        variables: Variables of `model`, or of its optimizer, by the path of the model's variable.
-        model: The model.
-        copy: Its changed copy.
+    Paths do not: layers of one name have the same, and a layer keeps that of the model that built it.
     """
-    values = {path: ops.convert_to_numpy(variable) for path, variable in variables.items()}
-    places = _places_by_path(model)
-    changed = function({places[path]: value for path, value in values.items() if path in places})
-    others = {path: value for path, value in values.items() if path not in places}
-    paths = {place: path for path, place in _places_by_path(copy).items()}
-    return others | {paths[place]: value for place, value in changed.items() if place in paths}
+    names: dict[int, Name] = {
+        id(each): (argument, each.name)
+        for argument, layer in embedding_layers(model).items()
+        for each in layer.variables
+    }
+    names |= {id(getattr(model, name)): ("", name) for name in COUNTS if hasattr(model, name)}
+    others = [weight for weight in model.weights if id(weight) not in names]
+    return names | {id(weight): number for number, weight in enumerate(others)}
+
+
+def _named(pairs, names) -> dict[Name, np.ndarray]:
+    """Values by name, from pairs of a weight and a variable."""
+    return {names[id(weight)]: ops.convert_to_numpy(variable) for weight, variable in pairs}
+
+
+def _after(function, values):
+    """Values by name after `function` has changed those of embeddings."""
+    others = {name: value for name, value in values.items() if isinstance(name, int)}
+    return others | function({name: value for name, value in values.items() if not isinstance(name, int)})
 
 
 def embedding_layers(model):
@@ -117,16 +133,3 @@ def embedding_layers(model):
         if not isinstance(layer, keras.layers.Embedding):
             raise ValueError(f"`{name}` must be a keras.layers.Embedding or a TiedEmbedding. Received: {layer!r}")
     return layers
-
-
-def _places_by_path(model) -> dict[str, Place]:
-    """The places of all variables of the embeddings of a model, by path."""
-    places = {
-        each.path: (name, each.name) for name, layer in embedding_layers(model).items() for each in layer.variables
-    }
-    return places | {getattr(model, name).path: ("", name) for name in COUNTS if hasattr(model, name)}
-
-
-def _assign(variables, values):
-    for path, variable in variables.items():
-        variable.assign(values[path])

@@ -106,7 +106,7 @@ class NextWordModel(ComposedModel):
         self.perplexity = Perplexity()
         self.loss_seeds = keras.random.SeedGenerator(0)
         self._token_loss = _TokenLoss()
-        self._functions = {}
+        self._compiled = _CompiledFunctions()
 
     @property
     def layers(self):
@@ -218,9 +218,17 @@ class NextWordModel(ComposedModel):
     def compiled_once(self, name, compile_it):
         """The compiled function of that name. The first call makes it with `compile_it`."""
         key = name, len(self.weights)  # quantization and LoRA add weights, which a compiled function does not have
-        if key not in self._functions:
-            self._functions[key] = compile_it()
-        return self._functions[key]
+        functions = self._compiled.by_name
+        if key not in functions:
+            functions[key] = compile_it()
+        return functions[key]
+
+
+class _CompiledFunctions:
+    """Compiled functions of a model by name. TensorFlow would write a dictionary of the model into its SavedModel."""
+
+    def __init__(self):
+        self.by_name = {}
 
 
 def apply_layers(layers, values, **arguments):

@@ -18,9 +18,3 @@ class ReplicatedModel(keras.Model):
         if force or self.train_function is None:
             super().make_train_function(force)
             self.train_function = loop_steps(self, self.train_function)
-
-    def compile_from_config(self, config):
-        # Keras does not compile a loaded model that overrides `compile`.
-        self.compile(**keras.saving.deserialize_keras_object(config))
-        if self.optimizer is not None:
-            self.optimizer.build(self.trainable_variables)

@@ -204,6 +204,7 @@ class SkipGram(ChangedCopies, ComposedModel):
         return {"input": embedding_matrix(self.embedding), "output": embedding_matrix(self.context_embedding)}
 
     def train_step(self, *arguments):
+        _check_unweighted(keras.utils.unpack_x_y_sample_weight(arguments[-1])[2])
         return train_step(self, *arguments)
 
     def predict_step(self, *arguments):
@@ -214,6 +215,7 @@ class SkipGram(ChangedCopies, ComposedModel):
     def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
         if not isinstance(y_pred, PairLosses):
             raise ValueError(f"Training and evaluation need `negatives` and `pairs`. Received: {sorted(x)}")
+        _check_unweighted(sample_weight)
         if training:
             self.count_updates(x["centres"], y_pred.words, y_pred.met, y_pred.weights)
         return y_pred.loss + sum(self.losses) / replicas_in_step()
@@ -244,3 +246,8 @@ class SkipGram(ChangedCopies, ComposedModel):
             **layer_configs(embedding=self.embedding, context_embedding=None if self.tied else self.context_embedding),
             "negatives": self.negatives,
         }
+
+
+def _check_unweighted(sample_weight):
+    if sample_weight is not None:
+        raise ValueError("SkipGram has no sample weights: leave pairs out with `pairs`. Received: sample_weight")

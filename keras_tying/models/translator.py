@@ -78,7 +78,7 @@ class Translator(ChangedCopies, NextWordModel):
             `"target"` `[B, T]`, the word before each target. -1 is also the word before the first.
         targets: Optional word ids `[B, T]`.
         sample_weight: Optional weights of the targets, which broadcast to `[B, T]`.
-        training: Boolean, whether dropout is active.
+        training: Boolean, whether dropout is active. On PyTorch `loss` has a gradient only with `True`.
 
     Output shape:
         Logits `[B, T, V]`; with targets `Losses`.
@@ -253,10 +253,12 @@ class Translator(ChangedCopies, NextWordModel):
             NumPy array `[B, T]`: the natural logarithm of the probability of each target, 0 for padding.
 
         Raises:
-            ValueError: If an id is outside its vocabulary.
+            ValueError: If an id is outside its vocabulary, or there is not a target for each of the previous words.
         """
         targets = check_ids(targets, self.target_vocabulary_size, padded=True)
         inputs = self._checked_inputs(inputs)
+        if targets.shape != (shape := tuple(inputs["target"].shape)):
+            raise ValueError(f"`targets` must have the shape of the input `target`, {shape}. Received: {targets.shape}")
         score = self.compiled_once("score", lambda: compile_function(self, self._score))
         return ops.convert_to_numpy(score(inputs, ops.convert_to_tensor(targets)))
 

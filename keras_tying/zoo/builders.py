@@ -1,7 +1,5 @@
 """All builders of the zoo, which this module registers by name."""
 
-import sys
-
 from keras_tying.zoo.joint_language_models import nnjm, nnjm_global, nnlm
 from keras_tying.zoo.language_models import (
     ptb_large,
@@ -15,7 +13,7 @@ from keras_tying.zoo.language_models import (
 from keras_tying.zoo.recurrent_language_models import recurrent_language_model
 from keras_tying.zoo.registry import create_model, list_models
 from keras_tying.zoo.regularized_lstms import awd_lstm, mogrifier_lstm, single_layer_lstm
-from keras_tying.zoo.skip_gram import skip_gram
+from keras_tying.zoo.skip_grams import skip_gram
 from keras_tying.zoo.translators import dl4mt, dl4mt_small
 from keras_tying.zoo.variational_dropout import VariationalDropout
 
@@ -41,6 +39,3 @@ __all__ = [
     "vd_lstm_medium",
     "vd_lstm_small",
 ]
-
-# A builder may have the name of its module. The package shows the builder.
-vars(sys.modules[__package__]).update({name: globals()[name] for name in __all__})

@@ -6,9 +6,7 @@ from keras_tying.checks import check_integer, check_needed
 from keras_tying.layers import LSTM, AdaptiveEmbedding, Dropout, TiedEmbedding, WordDropout
 from keras_tying.models import LanguageModel
 from keras_tying.zoo.initial_weights import uniform
-from keras_tying.zoo.variational_dropout import VariationalDropout, as_dropout
-
-ONE_MASK_PER_WINDOW = (None, 1, None)
+from keras_tying.zoo.variational_dropout import ONE_MASK_PER_WINDOW, VariationalDropout, as_dropout
 
 
 def lstm(units, unit_forget_bias=False, **arguments):

@@ -11,8 +11,7 @@ from keras_tying.models import LanguageModel
 from keras_tying.regularizers import ActivationRegularizer, TemporalActivationRegularizer
 from keras_tying.zoo.initial_weights import uniform
 from keras_tying.zoo.registry import register
-
-ONE_MASK_PER_WINDOW = (None, 1, None)
+from keras_tying.zoo.variational_dropout import ONE_MASK_PER_WINDOW
 
 
 @register
@@ -232,6 +231,7 @@ def mogrifier_lstm(
         embedding_size,
         tie_weights=tied,
         embeddings_initializer=_scaled("fan_out"),
+        reverse_embeddings_initializer=None if tied else _scaled("fan_in"),  # [H, V]: the same variance
         dtype=dtype,
         name="embedding",
     )

@@ -4,6 +4,9 @@ from dataclasses import dataclass
 
 from keras_tying.checks import check_rate
 
+ONE_MASK_PER_WINDOW = (None, 1, None)
+"""Shape of the noise of a `Dropout` layer `[B, T, H]` with the same mask at all steps."""
+
 
 @dataclass(frozen=True)
 class VariationalDropout:

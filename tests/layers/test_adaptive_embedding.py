@@ -159,3 +159,20 @@ def test_quantization_is_refused_in_one_line_before_another_layer_is_quantized()
     assert embedding.quantization_mode is None
     model.quantize("int8", filters=lambda layer: layer is embedding)
     assert embedding.quantization_mode == "int8"
+
+
+def test_ids_and_gradients_are_not_rounded_in_mixed_precision():
+    class Words(keras.Model):
+        def __init__(self):
+            super().__init__(dtype="mixed_float16", autocast=False)
+            self.embedding = AdaptiveEmbedding(5_000, 4, cutoffs=(2_000, 4_000), factor=2, dtype="mixed_float16")
+
+        def call(self, ids):
+            return self.embedding(ids)
+
+    model, ids = Words(), np.array([[257.0, 2049.0, 4999.0]])
+    np.testing.assert_array_equal(model(ids), model(ids.astype("int32")))
+    with tf.GradientTape() as tape:
+        total = tf.reduce_sum(model(np.full((1, 4_000), 3)))
+    gradient = tape.gradient(total, model.embedding.band_embeddings[0].value)
+    np.testing.assert_array_equal(tf.convert_to_tensor(gradient)[3], 4_000.0)

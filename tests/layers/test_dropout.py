@@ -1,6 +1,9 @@
 import json
 
+import keras
 import numpy as np
+
+from keras_tying.layers import WordDropout
 
 ON_REPLICAS = """
 import json, sys
@@ -34,3 +37,12 @@ print(json.dumps(masks))
 def test_replicas_have_different_dropout_masks(run_python):
     equal = json.loads(run_python("-c", ON_REPLICAS).stdout.splitlines()[-1])
     np.testing.assert_array_equal(equal, [False] * 4)
+
+
+def test_word_dropout_does_not_round_ids():
+    dropout = WordDropout(1_000, 0.5, seed=1, dtype="mixed_bfloat16")
+    vectors, ids = np.ones((1, 999, 2), "float32"), np.arange(1, 1_000)[None]
+    for training in (True, False):
+        found = dropout(vectors, ids.astype("float32"), training=training)
+        assert keras.backend.standardize_dtype(found.dtype) == "bfloat16"
+    assert 0.4 < np.mean(np.array(dropout(vectors, ids.astype("float32"), training=True)) == 0) < 0.6

@@ -184,3 +184,44 @@ def test_lora_must_be_merged_before_a_model_is_untied():
     model.embedding.enable_lora(2)
     with pytest.raises(ValueError, match=r"Call without_lora\(\) first"):
         model.untied_copy()
+
+
+def test_layers_of_one_name_keep_their_own_weights(text):
+    def layer():
+        return kt.layers.LSTM(H, return_sequences=True, return_state=True, name="recurrent")
+
+    model = kt.models.LanguageModel(kt.layers.TiedEmbedding(V, H), [layer(), layer()])
+    np.testing.assert_array_equal(logits(model.untied_copy(), text), logits(model, text))
+
+
+def test_a_copy_of_a_model_whose_layers_another_model_built(text):
+    layers = trained(text).hidden_layers
+    model = kt.models.LanguageModel(kt.layers.TiedEmbedding(V, H), layers)
+    np.testing.assert_array_equal(logits(model.with_rows(range(V)), text), logits(model, text))
+
+
+@pytest.mark.parametrize("change", ["copy", "file", "untied"])
+def test_layers_that_a_model_makes_itself_stay_frozen(change, tmp_path):
+    model = kt.zoo.dl4mt_small(V, V, "three_way", embedding_size=H, units=H)
+    model.forwards.trainable = model.decoder.trainable = False
+    matrices = {"copy": 1, "file": 1, "untied": 3}[change]
+    if change == "file":
+        model.save(tmp_path / "model.keras")
+        other = keras.saving.load_model(tmp_path / "model.keras")
+    else:
+        other = model.resized(V + 2) if change == "copy" else model.untied_copy()
+    assert not other.decoder.trainable_variables
+    assert not other.forwards.trainable_variables
+    assert other.backwards.trainable_variables
+    assert len(other.trainable_variables) == len(model.trainable_variables) + matrices - 1
+
+
+def test_averages_before_the_first_update_are_not_used(tmp_path):
+    model = kt.zoo.recurrent_language_model(V, H, num_layers=1)
+    model.compile(OPTIMIZERS["averages"]())
+    model.save(tmp_path / "model.keras")  # Keras builds the optimizer of a model that it loads
+    for other in (keras.saving.load_model(tmp_path / "model.keras"), model.untied_copy()):
+        own = other.get_weights()
+        kt.optimizers.use_averaged_weights(other)
+        for before, after in zip(own, other.get_weights(), strict=True):
+            np.testing.assert_array_equal(after, before)

@@ -99,7 +99,7 @@ def matrices(model):
 def moments(model):
     """First moments of the matrices of a model, by the path of the variable without the name of the model."""
     slots = slots_of(model.optimizer)["_momentums"]
-    return {path.partition("/")[2]: np.array(slot) for path, slot in slots.items()}
+    return {weight.path.partition("/")[2]: np.array(slot) for weight, slot in slots}
 
 
 def check_files(model, tmp_path):

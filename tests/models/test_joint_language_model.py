@@ -275,3 +275,8 @@ def test_a_copy_shares_the_layers_that_the_model_shares():
     assert again.source_embedding is again.embedding
     assert again.hidden_layers[1] is again.hidden_layers[2]
     assert again.get_config() == model.get_config()
+
+
+def test_scores_need_all_inputs():
+    with pytest.raises(ValueError, match="no 'window'"):
+        kt.zoo.nnjm(30, 30).score({"history": [[1, 2, 3]]}, [4])

@@ -269,6 +269,15 @@ def test_second_batch_size_for_the_carried_state_raises():
         model.carry_state(4)
 
 
+def test_a_model_that_has_scored_and_generated_is_exported(rng, tmp_path):
+    model, words = zoo.recurrent_language_model(20, 4, num_layers=1), rng.integers(0, 20, (1, 3))
+    model.score(words, words)
+    model.generate(words, length=2)
+    model.export(tmp_path / "1", verbose=False)
+    exported = tf.saved_model.load(tmp_path / "1")
+    np.testing.assert_allclose(exported.serve(tf.constant(words, tf.int32)), model.predict(words, verbose=0), atol=1e-5)
+
+
 def test_score_is_the_logarithm_of_each_words_probability(rng):
     tokens, targets = rng.integers(0, V, (2, 3, 6))
     model = small(logit_soft_cap=1.5)

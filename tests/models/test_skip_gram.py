@@ -227,6 +227,14 @@ def test_pair_loss_falls_on_real_text(train_ids, vocabulary):
     assert losses == sorted(losses, reverse=True)
 
 
+@pytest.mark.parametrize("optimizer", ["sgd", "adam"])
+def test_sample_weights_are_refused(batch, optimizer):
+    model = zoo.skip_gram(100, 4)
+    model.compile(optimizer)
+    with pytest.raises(ValueError, match="no sample weights"):
+        model.train_on_batch(batch, sample_weight=np.zeros(len(batch["centres"])))
+
+
 def test_training_steps_with_repeated_words_give_the_same_bits_each_time(rng):
     def repeated(*shape):
         return rng.zipf(1.3, shape).clip(max=2000).astype("int32") - 1

@@ -87,6 +87,12 @@ def test_padding_does_not_change_scores(model, source):
     assert together[1, 2] == 0
 
 
+def test_scores_need_a_target_for_each_previous_word(model, source):
+    inputs = {"source": source, "target": np.zeros((len(source), 3), "int32")}
+    with pytest.raises(ValueError, match="must have the shape"):
+        model.score(inputs, np.zeros((len(source), 4), "int32"))
+
+
 def test_scores_are_log_probabilities_of_the_logits(model, source):
     inputs = {"source": source, "target": np.full((5, 1), -1)}
     logits = np.array(model(inputs), float)[:, 0]

@@ -39,12 +39,6 @@ class ReplicatedModel(BuiltModel):
             config["optimizer"] = keras.saving.serialize_keras_object(plain_optimizer(self.optimizer))
         return config
 
-    def compile_from_config(self, config):
-        # Keras does not compile a loaded model that overrides `compile`.
-        self.compile(**keras.saving.deserialize_keras_object(config))
-        if self.optimizer is not None:
-            self.optimizer.build(self.trainable_variables)
-
     # With several replicas, the functions of Keras support neither several steps per call nor several machines.
 
     def make_train_function(self, force=False):
