@@ -2,6 +2,7 @@
 
 import logging
 import os
+import shlex
 import sys
 from collections.abc import Callable
 
@@ -11,9 +12,10 @@ DIVERGED = 1
 USAGE = 2
 """Arguments, or the files they name, are wrong. argparse uses the same code."""
 INTERRUPTED = 130
-"""Ctrl-C where there is nothing to continue: 128 and the number of SIGINT, as shells count."""
+"""Ctrl-C outside of training, where no checkpoint is written: 128 and the number of SIGINT, as shells count."""
 CLOSED = 141
 """The reader of the output has gone, as in `| head -1`: 128 and the number of SIGPIPE."""
+DISK_FULL = "No space left on device"
 OUT_OF_MEMORY = ("ResourceExhausted", "RESOURCE_EXHAUSTED", "out of memory", "can't allocate memory")
 """What the errors of TensorFlow, JAX and PyTorch contain where memory is full."""
 
@@ -33,7 +35,8 @@ def run_command(command: Callable[[], int], to_continue: str = "The same command
         try:
             return command()
         finally:
-            sys.stdout.flush()
+            if sys.stdout:  # there is none if the shell closed it
+                sys.stdout.flush()
     except BrokenPipeError:
         _discard_output()
         return CLOSED
@@ -48,6 +51,8 @@ def run_command(command: Callable[[], int], to_continue: str = "The same command
         what = f"another worker was lost ({type(error).__name__}). Start all workers again, with --restartable."
         return _fail(what, RESUMABLE)
     except Exception as error:
+        if DISK_FULL in str(error):  # for which TensorFlow raises an error that says "resource exhausted"
+            return _fail(f"{DISK_FULL}: {error}", USAGE)
         if _is_out_of_memory(error):
             return _fail(f"there is not enough memory ({error}). Smaller sizes in the recipe need less.", USAGE)
         return _end_of_training(error, to_continue)
@@ -62,7 +67,7 @@ def _end_of_training(error: Exception, to_continue: str) -> int:
     """The exit code of a training that stopped on request or diverged. Raises all other errors again."""
     callbacks = sys.modules.get("keras_tying.training.callbacks")  # without them nothing has been trained
     if callbacks and isinstance(error, callbacks.TrainingInterrupted):
-        print(f"\n{error} {to_continue.format(run=error.run)}")
+        print(f"\n{error} {to_continue.format(run=shlex.quote(str(error.run)))}")
         return RESUMABLE
     if callbacks and isinstance(error, callbacks.TrainingDiverged):
         return _fail(error, DIVERGED)

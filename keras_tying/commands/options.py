@@ -93,6 +93,7 @@ class Parser(argparse.ArgumentParser):
             description=description.replace("{command}", prog),
             formatter_class=argparse.RawDescriptionHelpFormatter,
             argument_default=argparse.SUPPRESS,
+            allow_abbrev=False,
         )
 
     def error(self, message: str) -> NoReturn:

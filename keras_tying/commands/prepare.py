@@ -15,9 +15,10 @@ from keras_tying.commands.exit_codes import RESUMABLE
 from keras_tying.commands.nnjm import check_aligned_files
 from keras_tying.commands.options import Command, Commands, Option, file_option, path, whole
 from keras_tying.commands.text import SPLIT_NAMES, check_data_dir
-from keras_tying.data.prepared.folder import description_of, has_shards
+from keras_tying.data.prepared.folder import DESCRIPTION, Preparation, description_of, has_shards
 from keras_tying.data.prepared.index import open_split
 from keras_tying.data.text import check_is_file
+from keras_tying.tables import load_table
 
 
 def prepare_text(arguments: argparse.Namespace) -> int:
@@ -114,6 +115,8 @@ def check_files(arguments: argparse.Namespace) -> int:
     splits = sorted(path.parent for path in arguments.folder.glob("*/index.jsonl"))
     if not splits:
         raise FileNotFoundError(f"{arguments.folder} holds no prepared text.")
+    kind = load_table(Preparation, arguments.folder / DESCRIPTION).kind
+    {"text": data.PreparedCorpus, "pairs": data.PreparedPairs, "aligned": data.PreparedAligned}[kind](arguments.folder)
     damaged = [path for split in splits for path in open_split(split).damaged()]
     for each in damaged:
         print(f"{each} is damaged. Remove it and prepare the text again: only it is made again.")

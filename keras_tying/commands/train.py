@@ -2,6 +2,7 @@
 
 import argparse
 import logging
+import os
 import shlex
 import tempfile
 import tomllib
@@ -173,7 +174,8 @@ def _new_settings(
         recipe = for_other_text(recipe, recipe_name, changes["data.corpus"])
 
     def resolved(path: Path | str | None) -> str | None:
-        return str(path.resolve()) if isinstance(path, Path) else path
+        # Links stay: the name of a file says whether it is compressed, and what a link points to may have another.
+        return os.path.abspath(path) if isinstance(path, Path) else path
 
     values: dict[str, Any] = {
         "recipe": changed_recipe(recipe, changes).model_dump(exclude_none=True),
@@ -235,6 +237,8 @@ def _assignment(text: str) -> tuple[str, Any]:
     try:
         return key, tomllib.loads(f"value = {value}")["value"]
     except tomllib.TOMLDecodeError:
+        if value.lower() in ("true", "false"):  # as text it would count as true
+            raise ValueError(f"--set expects values as in TOML: {key}={value.lower()}. Received: {text!r}") from None
         return key, value
 
 
@@ -263,7 +267,8 @@ def changed_recipe(recipe: Recipe, changes: dict[str, Any]) -> Recipe:
 
 def reproducing_command(task_class: type[Task], arguments: argparse.Namespace, recipe: str) -> str:
     """The command that gives the same results elsewhere. Placeholders stand for paths of this machine."""
-    words = ["python", task_class.script, *(["--recipe", recipe] if recipe else []), "--seed", str(arguments.seed)]
+    named = "RECIPE" if recipe.endswith(".toml") and Path(recipe).is_absolute() else shlex.quote(recipe)
+    words = ["python", task_class.script, *(["--recipe", named] if recipe else []), "--seed", str(arguments.seed)]
     for name, value in arguments.given.items():
         if name in NOT_REPRODUCED:
             continue

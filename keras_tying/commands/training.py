@@ -91,7 +91,8 @@ def _run_options(new: tuple[str, ...], drawing: tuple[str, ...]) -> tuple[Option
         ),
         Option(
             "seed",
-            "seed of weights, order and dropout; with --generate, of drawn words, which without it differ each time",
+            "seed of weights, order and dropout"
+            + ("; with --generate, of drawn words, which without it differ each time" if drawing else ""),
             (DEFAULT_MODE, *drawing),
             default=1,
             settings={"type": whole(0, LARGEST_SEED)},

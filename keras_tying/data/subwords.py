@@ -73,7 +73,7 @@ class Subwords:
         """
         check_integer("size", size)
         model = io.BytesIO()
-        failures: list[Exception] = []
+        failures: list[BaseException] = []
         try:
             require("sentencepiece", "translation").SentencePieceTrainer.train(
                 sentence_iterator=_noting(sentences, failures),
@@ -145,11 +145,11 @@ class Subwords:
             raise ValueError(f"{path}: {error}") from None
 
 
-def _noting(sentences: Iterable[str], failures: list[Exception]) -> Iterator[str]:
-    """The same sentences. An error on the way is also put into `failures`."""
+def _noting(sentences: Iterable[str], failures: list[BaseException]) -> Iterator[str]:
+    """The same sentences. An error on the way, or Ctrl-C, is also put into `failures`."""
     try:
         yield from sentences
-    except Exception as error:
+    except BaseException as error:
         failures.append(error)
         raise
 

@@ -69,7 +69,11 @@ class JointLanguageModelTask(Task):
     def changes(cls, recipe: Recipe, arguments: Namespace) -> dict[str, Any]:
         changes: dict[str, Any] = {"model.arguments.tied": True} if arguments.tied else {}
         if arguments.prepared:
-            changes["data.tokenization"] = PreparedAligned(arguments.prepared).tokenization
+            prepared = PreparedAligned(arguments.prepared)
+            source, target = prepared.vocabularies
+            changes |= {"data.tokenization": prepared.tokenization, "data.sentences": None}
+            changes["data.source_vocabulary_size"] = prepared.preparation.source_size or len(source)
+            changes["data.target_vocabulary_size"] = prepared.preparation.size or len(target)
         elif arguments.tokenization:
             changes["data.tokenization"] = arguments.tokenization
         elif "tokenization" not in recipe.data.model_fields_set:  # links count tokens
@@ -88,6 +92,9 @@ class JointLanguageModelTask(Task):
     @classmethod
     def complete(cls, tasks: list["JointLanguageModelTask"], existing: list[Run], folder: Path) -> None:
         """Aligns text without links, once for all runs; each keeps a copy. Existing runs of the text give theirs."""
+        alone = not existing and all(task.recipe.model.name == "nnlm" for task in tasks)
+        if alone and "source" in tasks[0].settings.initial_vectors:
+            raise ValueError("--source-vectors needs a model with source words. Received: recipes of nnlm only")
         files = {split: groups[0] for split, groups in (tasks[0].settings.files or {}).items()}
         without = [split for split, paths in files.items() if len(paths) == 2]
         if not without:

@@ -37,8 +37,11 @@ class TextTask(Task):
         elif arguments.prepared:
             prepared = PreparedCorpus(arguments.prepared)
             changes["data.corpus"] = prepared.name
-            if prepared.name == "files":
+            own_text, made = prepared.name == "files", prepared.preparation
+            if own_text or (data.tokenization is None and prepared.tokenization != TOKENIZATION[prepared.name]):
                 changes["data.tokenization"] = prepared.tokenization
+            if own_text or data.vocabulary_size is None:  # a size in the recipe of a corpus is compared with the text's
+                changes |= {"data.vocabulary_size": made.size, "data.minimum_count": made.minimum_count or 1}
         elif cls.given_files(arguments):
             if not data.tokenization:
                 changes["data.tokenization"] = "words"

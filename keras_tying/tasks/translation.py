@@ -67,13 +67,16 @@ class TranslationTask(Task):
         changes: dict[str, Any] = {}
         if arguments.corpus:
             changes["data.corpus"] = arguments.corpus
-        elif arguments.prepared and not arguments.valid:
+        elif arguments.prepared:
             prepared = PreparedPairs(arguments.prepared)
-            changes["data.corpus"] = prepared.name
-            if prepared.languages:  # of the text that is measured, too
-                changes["data.source_language"], changes["data.target_language"] = prepared.languages
-            if changes["data.corpus"] == "files":
-                raise ValueError("Pairs prepared from files need --valid and --test, text to measure on.")
+            changes["data.vocabulary_size"] = len(prepared.subwords)
+            changes["data.maximum_length"] = prepared.preparation.maximum_length
+            if not arguments.valid:
+                changes["data.corpus"] = prepared.name
+                if prepared.languages:  # of the text that is measured, too
+                    changes["data.source_language"], changes["data.target_language"] = prepared.languages
+                if prepared.name == "files":
+                    raise ValueError("Pairs prepared from files need --valid and --test, text to measure on.")
         if arguments.tying:
             changes["model.arguments.tying"] = arguments.tying
         if arguments.subwords:

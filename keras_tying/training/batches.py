@@ -16,6 +16,7 @@ class EpochBatches(keras.utils.PyDataset):
         one_shape: Whether all batches have the same shape.
         epoch: The epoch, counted from 0.
         first_batch: The batch that they begin with.
+        failure: The error that making a batch has raised. `fit` may raise another one, which contains its traceback.
     """
 
     total: int
@@ -23,6 +24,7 @@ class EpochBatches(keras.utils.PyDataset):
     one_shape = True
     epoch = 0
     first_batch = 0
+    failure: Exception | None = None
     whole_epochs: dict[str, Any] | None = None  # the arguments of `fit` for epochs from their start, kept by `feed`
 
     def begin(self, epoch: int, first_batch: int = 0) -> None:

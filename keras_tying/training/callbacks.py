@@ -12,6 +12,7 @@ import keras
 import numpy as np
 
 from keras_tying.backend.replicas import is_chief, of_chief, sum_over_workers
+from keras_tying.backend.variables import write_back
 from keras_tying.optimizers import averaged_weights
 from keras_tying.training.checkpoints import Checkpoint, CheckpointStore, read_variables, write_variables
 from keras_tying.training.progress import Progress, read_progress
@@ -46,8 +47,11 @@ class ResetState(keras.callbacks.Callback):
             self.model.reset_state()
 
 
+NOT_FINITE = "A weight became NaN or infinite; the checkpoints from before are kept."
+
+
 class StopOnNaN(keras.callbacks.Callback):
-    """Raises `TrainingDiverged` as soon as the loss is not finite."""
+    """Raises `TrainingDiverged` as soon as the loss is not finite, or at the end of an epoch a weight is not."""
 
     def on_train_batch_end(self, batch, logs=None):
         if not math.isfinite(logs["loss"]):
@@ -55,6 +59,11 @@ class StopOnNaN(keras.callbacks.Callback):
                 f"The loss became {logs['loss']} near batch {batch}. A smaller learning rate or clipping norm "
                 "may help; the checkpoints from before are kept."
             )
+
+    def on_epoch_end(self, epoch, logs=None):
+        write_back(self.model)
+        if not all(np.isfinite(keras.ops.convert_to_numpy(weight)).all() for weight in self.model.weights):
+            raise TrainingDiverged(NOT_FINITE)
 
 
 class LogLearningRate(keras.callbacks.Callback):
@@ -271,7 +280,7 @@ class SaveCheckpoints(keras.callbacks.Callback):
     def _read(self) -> dict[str, np.ndarray]:
         values = read_variables(self.model)
         if not all(np.isfinite(value).all() for value in values.values()):
-            raise TrainingDiverged("A weight became NaN or infinite; the checkpoints from before are kept.")
+            raise TrainingDiverged(NOT_FINITE)
         return values
 
     def _save(self, values: dict[str, np.ndarray]) -> str:

@@ -242,14 +242,17 @@ def _fit_epochs(
             if progress.epoch == epochs - 1:
                 progress.batch = max(progress.batch, left_out)
             batches.begin(progress.epoch, progress.batch)
-            model.fit(
-                **batches.feed(model),
-                shuffle=False,
-                initial_epoch=progress.epoch,
-                epochs=progress.epoch + 1,
-                callbacks=callbacks,
-                verbose=0,
-            )
+            try:
+                model.fit(
+                    **batches.feed(model),
+                    shuffle=False,
+                    initial_epoch=progress.epoch,
+                    epochs=progress.epoch + 1,
+                    callbacks=callbacks,
+                    verbose=0,
+                )
+            except Exception as error:
+                raise batches.failure or error from None
 
 
 def finish(task: Task, model: keras.Model, run: Run, progress: Progress, distribution: Distribution) -> None:

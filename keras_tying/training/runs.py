@@ -125,7 +125,7 @@ class Run:
         if (run.folder / MANIFEST).is_file():
             raise ValueError(
                 f"{run.folder} is a trained model, not a run: it cannot be resumed, exported or published. "
-                "Go on from it with --from."
+                "A language model is trained on with --from."
             )
         if not run.config.is_file():
             raise FileNotFoundError(f"{run.folder} is not a run: there is no {run.config.name} in it.")
@@ -326,7 +326,7 @@ def _in_order(values: Iterable[str]) -> str:
 
 def environment() -> dict[str, Any]:
     """Device, precision, commit of the code (`None` if unknown) and versions of this process."""
-    packages = ("keras", {"tensorflow": "tensorflow", "jax": "jax", "torch": "torch"}[backend.NAME], "numpy")
+    packages = ("keras", backend.NAME, "numpy")
     versions = {"python": platform.python_version(), "keras-tying": __version__}
     return {
         "device": device_name(),

@@ -365,6 +365,8 @@ def _rows_of(table: dict[str, Any], name: str) -> dict[str, dict[str, Any]]:
     rows = table.pop("rows", None)
     if not isinstance(rows, dict):
         return {name: table if rows is None else {**table, "rows": rows}}
+    if wrong := [row for row, changes in rows.items() if not isinstance(changes, dict)]:
+        raise ValueError(f"Each of `rows` must be a table. Received: rows.{wrong[0]} = {rows[wrong[0]]!r}")
     return {f"{name}_{row}": _merged(table, changes) for row, changes in rows.items()}
 
 

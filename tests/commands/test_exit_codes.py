@@ -20,6 +20,7 @@ REPOSITORY = Path(__file__).parents[2]
         (FileNotFoundError(2, "No such file", "there"), 2, "error: [Errno 2] No such file: 'there'"),
         (MemoryError("array"), 2, "error: there is not enough memory (array)."),
         (KeyboardInterrupt(), 130, "Stopped."),
+        (RuntimeError("RESOURCE_EXHAUSTED: No space left on device"), 2, "error: No space left on device"),
     ],
 )
 def test_an_error_is_one_line_and_a_code(error, code, line, capsys):

@@ -1,5 +1,6 @@
 import gzip
 import json
+from argparse import Namespace
 from itertools import chain
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import pytest
 
 import keras_tying as kt
 from keras_tying.commands import main
+from keras_tying.commands.prepare import check_files
 from keras_tying.data import (
     Bitext,
     Corpus,
@@ -275,6 +277,33 @@ def test_the_number_of_processes_does_not_change_the_files(text_files, tmp_path,
         run_python("train/prepare.py", "text", tmp_path / processes, *text_files, "--processes", processes)
     assert files(tmp_path / "1") == files(tmp_path / "2")
     assert "every file is intact" in run_python("train/prepare.py", "check", tmp_path / "1").stdout
+
+
+def test_a_complete_text_that_goes_on_can_be_interrupted(tmp_path):
+    def corpus(lines):
+        return Corpus("files", {"train": [f"a rose {number}" for number in range(lines)]}, "spaces")
+
+    done = []
+
+    def stop_after_five(*_):
+        done.append(1)
+        if len(done) == 5:
+            raise OSError("no space")
+
+    vocabulary = prepare_text(tmp_path / "text", corpus(3), characters=1).vocabulary()
+    with pytest.raises(OSError, match="no space"):
+        prepare_text(tmp_path / "text", corpus(6), vocabulary, characters=1, report=stop_after_five)
+    prepare_text(tmp_path / "text", corpus(6), vocabulary, characters=1)
+    prepare_text(tmp_path / "expected", corpus(6), vocabulary, characters=1)
+    assert (tmp_path / "text/train/index.jsonl").read_bytes() == (tmp_path / "expected/train/index.jsonl").read_bytes()
+
+
+def test_a_changed_vocabulary_is_found_by_the_check(text, tmp_path):
+    prepare_text(tmp_path, text, size=300)
+    with (tmp_path / "vocabulary.txt").open("a") as file:
+        file.write("another\n")
+    with pytest.raises(ValueError, match="is not the vocabulary the text was prepared with"):
+        check_files(Namespace(folder=tmp_path))
 
 
 @pytest.fixture

@@ -217,3 +217,12 @@ def test_padding_to_multiples_adds_no_weight(pairs):
     np.testing.assert_array_equal(padded_weights[:5, :length], weights)
     np.testing.assert_array_equal(padded_inputs["target"][:5, :length][weights > 0], inputs["target"][weights > 0])
     assert padded_weights.sum() == weights.sum()
+
+
+def test_ctrl_c_while_subwords_are_learnt_is_no_error_of_the_text():
+    def interrupted():
+        yield "a rose"
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        Subwords.learn(interrupted(), 17)

@@ -1,3 +1,5 @@
+import dataclasses
+import gzip
 import sys
 
 import numpy as np
@@ -7,7 +9,7 @@ import tensorflow as tf
 from keras_tying.commands.lm import COMMAND
 from keras_tying.commands.options import parse
 from keras_tying.commands.train import _new_settings
-from keras_tying.data import SPLITS, Corpus, prepare_text, windows
+from keras_tying.data import SPLITS, Corpus, load_corpus, prepare_text, windows
 from keras_tying.tasks import LanguageModelTask
 from keras_tying.tasks.language_model import WindowBatches
 from keras_tying.training import RunSettings
@@ -37,6 +39,37 @@ def own_text(tmp_path, lines, **data):
     arguments = parse(COMMAND, [*options, *(f"--{key}={value}" for key, value in data.items())], "lm")
     files = LanguageModelTask.given_files(arguments)
     return LanguageModelTask(_new_settings(LanguageModelTask, arguments, "ptb_small_tied", files))
+
+
+def settings_of(*options):
+    """The settings of a new run by the recipe `embedded_small_tied`, changed by options of the command."""
+    arguments = parse(COMMAND, [*map(str, options)], "lm")
+    return _new_settings(LanguageModelTask, arguments, "embedded_small_tied", None).recipe
+
+
+def test_a_run_on_prepared_text_has_its_tokenization_and_vocabulary(tmp_path):
+    prepare_text(tmp_path, dataclasses.replace(load_corpus("embedded"), tokenization="spaces"), minimum_count=20)
+    data = settings_of("--prepared", tmp_path).data
+    assert (data.corpus, data.tokenization) == ("embedded", "spaces")
+    assert (data.vocabulary_size, data.minimum_count) == (None, 20)
+
+
+def test_true_and_false_are_written_as_in_toml():
+    assert settings_of("--set", "model.tied=false").model.arguments["tied"] is False
+    with pytest.raises(ValueError, match=r"values as in TOML: model.tied=false. Received: 'model.tied=False'"):
+        settings_of("--set", "model.tied=False")
+
+
+def test_a_link_to_a_file_keeps_its_name(tmp_path):
+    (tmp_path / "store").write_bytes(gzip.compress(b"a rose is a rose\n"))
+    link = tmp_path / "train.txt.gz"
+    link.symlink_to(tmp_path / "store")
+    files = [word for split in SPLITS for word in (f"--{split}-file", str(link))]
+    arguments = parse(COMMAND, files, "lm")
+    settings = _new_settings(
+        LanguageModelTask, arguments, "embedded_small_tied", LanguageModelTask.given_files(arguments)
+    )
+    assert "rose" in LanguageModelTask(settings).learn_vocabularies()["vocabulary.txt"]
 
 
 def test_own_text_is_split_into_words_and_has_a_title_of_its_own(tmp_path, caplog):

@@ -209,6 +209,12 @@ def test_divergence_stops_training(tmp_path, train_ids, vocabulary):
         train(tmp_path, train_ids[:20_000], vocabulary, learning_rate=1e38, clip_norm=1e38)
 
 
+def test_weights_that_are_lost_in_the_last_update_of_an_epoch_stop_training(tmp_path, train_ids, vocabulary):
+    few = train_ids[:120]  # one batch
+    with pytest.raises(TrainingDiverged, match="A weight became NaN or infinite"):
+        train(tmp_path, few, vocabulary, learning_rate=3e38, clip_norm=1e38)
+
+
 def test_a_request_to_stop_in_the_last_batches_is_met_at_the_end_of_the_epoch(tmp_path):
     model = zoo.ptb_small(vocabulary_size=11)
     model.compile(ClippedSGD())

@@ -166,3 +166,9 @@ def test_recording_keeps_earlier_results_and_other_seeds(folder):
     }
     recorded = recipes.load_recipe(folder / "ptb_small_tied.toml").measured
     assert (recorded.seed, recorded.epochs) == (3, 4)
+
+
+def test_a_row_that_is_no_table_is_named(tmp_path):
+    (tmp_path / "own.toml").write_text("[rows]\nx = 1\n")
+    with pytest.raises(ValueError, match=r"Each of `rows` must be a table. Received: rows.x = 1"):
+        recipes.load_recipe(tmp_path / "own_x.toml")

@@ -72,6 +72,19 @@ def untuned() -> tf.data.Options:
     return options
 
 
+def _noting(batches, read):
+    """`read`, whose error is also kept in `batches.failure`: TensorFlow raises one of its own, with a traceback."""
+
+    def noting():
+        try:
+            yield from read()
+        except Exception as error:
+            batches.failure = error
+            raise
+
+    return noting
+
+
 # Both functions return `rows_of(own, replicas)`, with the numbers of some replicas and the number of all replicas.
 # `rows_of` returns a dataset of the rows of these replicas, replica by replica, and the number of elements to prefetch.
 
@@ -87,7 +100,7 @@ def _of_any_shape(batches):
                 for replica in own:
                     yield batches.rows(index, replica, replicas)
 
-        return tf.data.Dataset.from_generator(read, output_signature=signature), 4
+        return tf.data.Dataset.from_generator(_noting(batches, read), output_signature=signature), 4
 
     return rows_of
 
@@ -112,6 +125,7 @@ def _of_one_shape(model, batches):
         signature = keras.tree.map_structure(
             lambda array: tf.TensorSpec((None, *array.shape[1:]), array.dtype), stacked(0, 1)
         )
-        return tf.data.Dataset.from_generator(read, output_signature=signature).unbatch(), BATCHES_PER_BLOCK
+        blocks = tf.data.Dataset.from_generator(_noting(batches, read), output_signature=signature)
+        return blocks.unbatch(), BATCHES_PER_BLOCK
 
     return rows_of

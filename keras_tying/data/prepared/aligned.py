@@ -110,6 +110,7 @@ class PreparedAligned:
     Attributes:
         tokenization: Name of the tokenization, see `tokenize`.
         vocabularies: Words of the source and of the target side.
+        preparation: The options that it was prepared with.
 
     Raises:
         FileNotFoundError: If the folder has no prepared text.
@@ -130,7 +131,7 @@ class PreparedAligned:
 
     def __init__(self, folder: str | Path):
         self.folder = Path(folder)
-        preparation = description_of(self.folder, "aligned")
+        self.preparation = preparation = description_of(self.folder, "aligned")
         self.tokenization = preparation.tokenization or "spaces"
         paths = [self.folder / name for name in VOCABULARIES]
         self.vocabularies = Vocabulary.load(paths[0]), Vocabulary.load(paths[1])

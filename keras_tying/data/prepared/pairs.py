@@ -25,6 +25,7 @@ class PreparedPairs:
         name: Name of the corpus in reported results.
         subwords: Subwords of the text.
         languages: Source and target language, or `None` if they are not known.
+        preparation: The options that they were prepared with.
 
     Raises:
         FileNotFoundError: If the folder has no prepared text.
@@ -43,7 +44,7 @@ class PreparedPairs:
 
     def __init__(self, folder: str | Path):
         self.folder = Path(folder)
-        preparation = description_of(self.folder, "pairs")
+        self.preparation = preparation = description_of(self.folder, "pairs")
         self.name = preparation.corpus
         self.languages = preparation.languages
         path = self.folder / SUBWORDS

@@ -87,6 +87,7 @@ class PreparedCorpus:
     Attributes:
         name: Name of the corpus in reported results.
         tokenization: Name of the tokenization, see `tokenize`.
+        preparation: The options that it was prepared with.
 
     Raises:
         FileNotFoundError: If the folder has no prepared text.
@@ -105,7 +106,7 @@ class PreparedCorpus:
 
     def __init__(self, folder: str | Path):
         self.folder = Path(folder)
-        preparation = description_of(self.folder, "text")
+        self.preparation = preparation = description_of(self.folder, "text")
         self.name = preparation.corpus
         self.tokenization = preparation.tokenization or "spaces"
         path = self.folder / VOCABULARY

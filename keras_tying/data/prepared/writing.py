@@ -88,11 +88,15 @@ def write_split(
         return pool.submit(_write, folder, number, piece)
 
     shards: list[Shard] = []
+    marked = complete
     with open_pool(processes, _set_encoder, encode) as pool:
         try:
             tasks = enumerate(pieces(items, characters))
             for shard in in_order(lambda task: submit(pool, *task), tasks, ahead=processes + 1):
                 if len(shards) >= len(existing):
+                    if marked:  # a complete text goes on
+                        write_incomplete(index, existing)
+                        marked = False
                     append(index, shard)
                 shards.append(shard)
                 report(shard.totals)
