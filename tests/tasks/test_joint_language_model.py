@@ -249,3 +249,15 @@ def test_text_with_links_is_tokenized_already_and_other_text_is_split_into_words
     arguments = parse(COMMAND, arguments.split(), "nnjm")
     changes = JointLanguageModelTask.changes(load_recipe("nnjm"), arguments)
     assert changes["data.tokenization"] == tokenization
+
+
+def test_source_vectors_are_refused_where_no_model_has_source_words(tmp_path):
+    def task_of(name):
+        vectors = {"source": str(tmp_path / "vectors.txt")}
+        recipe = JointLanguageModelRecipe(model=Model(name=name))
+        settings = RunSettings(recipe_name=name, seed=1, command="", recipe=recipe, initial_vectors=vectors)
+        return JointLanguageModelTask(settings)
+
+    with pytest.raises(ValueError, match="--source-vectors needs a model with source words"):
+        JointLanguageModelTask.complete([task_of("nnlm")], [], tmp_path)
+    JointLanguageModelTask.complete([task_of("nnlm"), task_of("nnjm")], [], tmp_path)

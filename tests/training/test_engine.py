@@ -257,3 +257,17 @@ def test_stream_perplexity_refuses_ids_outside_the_vocabulary(vocabulary):
     model = zoo.ptb_small(vocabulary_size=len(vocabulary))
     with pytest.raises(ValueError, match=r"in \[0, 300\)\. Received: 300"):
         stream_perplexity(model, np.array([1, 300]))
+
+
+def test_an_error_of_the_text_while_training_is_that_of_the_text(tmp_path, train_ids, vocabulary, monkeypatch):
+    real, calls = WindowBatches.block, []
+
+    def damaged_later(*given):
+        calls.append(given)
+        if len(calls) > 3:
+            raise ValueError("00002.array_record is damaged")
+        return real(*given)
+
+    monkeypatch.setattr(WindowBatches, "block", damaged_later)
+    with pytest.raises(ValueError, match=r"^00002.array_record is damaged$"):
+        train(tmp_path, train_ids, vocabulary)
