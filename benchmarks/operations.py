@@ -26,10 +26,10 @@ KINDS = {
     "matrix products": ("_MklMatMul", "MatMul", "_MklNativeFusedMatMul", "_FusedMatMul"),
     "casts": ("Cast",),
     "softmax": ("_MklSoftmax", "Softmax"),
-    "sigmoid, tanh": ("Sigmoid", "Tanh"),
+    "sigmoid, tanh": ("Sigmoid", "Tanh", "SigmoidGrad", "TanhGrad"),
     "sums, products, differences": ("Mul", "AddV2", "Sub", "AddN", "Square", "Sum", "L2Loss"),
-    "copies": ("ConcatV2", "Split", "Pack", "Unpack", "_MklTranspose", "Transpose", "TensorScatterSub", "GatherV2"),
-    "updates": ("ResourceApplyGradientDescent", "UnsortedSegmentSum", "ResourceScatterAdd"),
+    "copies": ("ConcatV2", "Split", "Pack", "Unpack", "_MklTranspose", "Transpose", "TensorScatterUpdate", "GatherV2"),
+    "updates": ("ResourceApplyGradientDescent", "UnsortedSegmentSum", "ResourceScatterNdAdd"),
 }
 
 

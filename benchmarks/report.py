@@ -49,7 +49,7 @@ TITLES = {
     "PyTorch; values and gradients, tokens per second",
     "evaluation": "Computing the perplexity of a text, words per second",
     "operations": "Where TensorFlow spends the time of a training step, and of reading a text: milliseconds per step "
-    "(number of operations)",
+    "(number of operations). Recorded when gradients of sigmoid and tanh and copies of scores were not counted",
     "cores": "The large model: one run on all cores, or a run on each core",
     "generation": "Generating 20 texts in parallel, words per second",
     "waiting": "Training with and without reading a text, words per second",

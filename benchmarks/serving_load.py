@@ -5,7 +5,7 @@ python -m benchmarks.serving_load killed      a replica is killed under load: a 
 python -m benchmarks.serving_load memory      memory over 100,000 requests
 
 Each client sends its next request when it has the answer to the last one. A request has one sentence. Clients and
-replicas share the machine. Writes `results/serving_PART.json`. Needs the extra `ray`.
+replicas share the machine. Writes `results/serving_PART.json`. Needs the extras `bench` and `ray`.
 """
 
 import argparse

@@ -48,8 +48,8 @@ def killed(measured: dict) -> list[str]:
         f"A replica of {model} is killed, and later a gate. Statuses of the answers: {_statuses(after['start'])} "
         f"before, {_statuses(after[f'{model} killed'])} after the replica was killed, "
         f"{_statuses(after[f'{gate} killed'])} after the gate was killed. {right:,} of {requests:,} answers equal "
-        f"those given before, {wrong:,} differ, and {requests - right - wrong:,} are errors. The longest wait was "
-        f"{results['longest_seconds']:.1f} seconds."
+        f"those given before (to 0.1%), {wrong:,} differ, and {requests - right - wrong:,} are errors. The longest "
+        f"wait was {results['longest_seconds']:.1f} seconds."
     )
     return [text, _made_by(measured)]
 

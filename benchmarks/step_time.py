@@ -8,7 +8,7 @@ A step takes the time to compute, with the same number of rows on every worker, 
 Workers form a ring. To sum arrays of `S` bytes, each worker sends `2 (W - 1) / W * S` bytes, in `2 (W - 1)` transfers
 per array. To gather rows of `R` bytes, it sends `(W - 1) * R` bytes in `W - 1` transfers per array. A tied model has
 one embedding matrix to sum, an untied model has two. If the gradient of the lookup is sparse, its rows are gathered
-instead of summing the second matrix, as long as the rows are fewer numbers than the matrix.
+instead of summing the second matrix, as long as the rows of all workers are fewer numbers than twice the matrix.
 """
 
 from itertools import pairwise

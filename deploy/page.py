@@ -12,8 +12,9 @@ import json
 import os
 from collections.abc import Callable
 from functools import partial
+from http.client import HTTPException
 from typing import Any
-from urllib.error import HTTPError, URLError
+from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
 os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")
@@ -49,9 +50,17 @@ class Client:
             with urlopen(Request(self.address + path, data), timeout=SECONDS) as answer:
                 return json.load(answer)
         except HTTPError as error:
-            raise gr.Error(json.load(error).get("error", str(error))) from None
-        except (URLError, TimeoutError) as error:
+            raise gr.Error(_reason(error.read()) or str(error)) from None
+        except (OSError, HTTPException) as error:
             raise gr.Error(f"The service at {self.address} does not answer: {error}") from None
+
+
+def _reason(body: bytes) -> str:
+    """What the body of an error says: the service writes JSON, Ray plain text."""
+    try:
+        return json.loads(body)["error"]
+    except (ValueError, KeyError, TypeError):
+        return body.decode(errors="replace").strip()
 
 
 def translate(client: Client, model: str, sentence: str) -> tuple[str, str, Any]:

@@ -1,6 +1,6 @@
 """Serves trained models with Ray Serve: REST as TensorFlow Serving answers it, on one machine or on a cluster.
 
-    pip install ".[ray]"
+    pip install ".[ray,translation]"
     python deploy/ray_serve.py ptb_small_tied embedded_en_de mine=runs/mine     names of trained models, NAME=FOLDER
     curl -d '{"inputs": {"sentences": ["it works"]}}' http://localhost:8501/v1/models/ptb_small_tied:predict
 

@@ -9,9 +9,18 @@
 #SBATCH --requeue
 #SBATCH --open-mode=append
 set -uo pipefail
-srun --kill-on-bad-exit=1 --distribution=block python train/lm.py --strategy multiworker --restartable "$@"
+# srun returns the code of a signal if it had to stop other tasks. So a task that ends for good leaves a file.
+for_good="$PWD/slurm-$SLURM_JOB_ID.ended"
+srun --kill-on-bad-exit=1 --distribution=block bash -c '
+trap : TERM # the training gets the signal too
+python train/lm.py --strategy multiworker --restartable "${@:2}"
 code=$?
-if [ "$code" -ne 0 ] && [ "$code" -ne 1 ] && [ "$code" -ne 2 ]; then # 1: the loss diverged, 2: wrong arguments
+if [ "$code" -eq 1 ] || [ "$code" -eq 2 ]; then touch "$1"; fi # 1: the training diverged, 2: wrong arguments
+exit "$code"' - "$for_good" "$@"
+code=$?
+if [ -e "$for_good" ]; then
+    rm "$for_good"
+elif [ "$code" -ne 0 ]; then
     scontrol requeue "$SLURM_JOB_ID"
 fi
 exit "$code"

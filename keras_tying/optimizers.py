@@ -112,7 +112,7 @@ def averaged_weights(model):
         model: A `keras.Model`. Its own weights return afterwards, bit for bit.
 
     Yields:
-        Whether the optimizer keeps averaged weights.
+        Whether there are averaged weights: the optimizer keeps them and has made an update.
 
     Example:
 

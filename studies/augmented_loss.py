@@ -108,7 +108,7 @@ def distances(path: Path) -> list[str]:
         means = results[f"by_{over}"]
         seeds: dict[float, list[float]] = {value: [] for value in means[over]}
         for run in results["runs"]:
-            if run[fixed] == means[fixed]:
+            if run[fixed] == means[fixed] and run[over] in seeds:
                 seeds[run[over]].append(run["distance"])
         rows = [[f"{value:g}", mean_and_range(found, ".3f"), str(len(found))] for value, found in seeds.items()]
         tables.append(table([f"{over}, at {fixed} {means[fixed]:g}", "distance", "seeds"], "|--:|--:|--:|", rows))
@@ -126,7 +126,11 @@ def draw_distances(results: Mapping[str, Any], path: Path) -> Path:
     labels = "share of the augmented loss, beta", "temperature, tau"
     for axes, label, (over, fixed) in zip(both, labels, [("beta", "tau"), ("tau", "beta")], strict=True):
         means = results[f"by_{over}"]
-        runs = [(run[over], run["distance"]) for run in results["runs"] if run[fixed] == means[fixed]]
+        runs = [
+            (run[over], run["distance"])
+            for run in results["runs"]
+            if run[fixed] == means[fixed] and run[over] in means[over]
+        ]
         axes.plot(means[over], means["distance"], color=COLOURS[0])
         axes.plot(*zip(*runs, strict=True), "o", ms=4, alpha=0.5, color=COLOURS[1])
         axes.set(xlabel=label, ylim=(0, 1.03))

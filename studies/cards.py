@@ -34,8 +34,8 @@ ZOO_PAGE = Section(
     text="""
 Each result has a recipe (TOML) and a card (Markdown). This table shows test perplexities and the number of seeds of
 each; with several seeds, their mean and range. Where only one seed was measured with softmax temperature, neural cache
-and dynamic evaluation, its perplexity without them is in brackets. For the small models fewer settings of dynamic
-evaluation were tried than are now. The cards also show training and validation perplexities.
+and dynamic evaluation, its perplexity without them is in brackets. When the small models were measured, fewer settings
+of dynamic evaluation were tried than now. The cards also show training and validation perplexities.
 `python train/lm.py --recipe NAME --record` trains a recipe and writes the measured metrics into it; earlier results are
 kept in `results/superseded/`. `make zoo` makes this page and the cards from recipes and results.
 """,

@@ -72,8 +72,7 @@ def sweep(
                 report(runs[-1])
 
     def mean(beta: float, tau: float) -> float:
-        chosen = [r["distance"] for r in runs if (r["beta"], r["tau"]) == (beta, tau) and r["seed"] <= seeds]
-        return float(np.mean(chosen))
+        return float(np.mean([r["distance"] for r in runs if (r["beta"], r["tau"]) == (beta, tau)]))
 
     return {
         "by_beta": {"tau": TAU_OF_BETAS, "beta": list(betas), "distance": [mean(beta, TAU_OF_BETAS) for beta in betas]},

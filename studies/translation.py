@@ -39,11 +39,10 @@ def bleu_text(folder: Path) -> str:
         for models in results.values()
     )
     chosen_epochs, other_epochs = results
-    validation = " to ".join(f"{_validation(results[each]):.2f}" for each in (other_epochs, chosen_epochs))
+    validation = ", ".join(f"{_validation(models):.2f} ({epochs})" for epochs, models in results.items())
     return (
-        f"Test BLEU of translation from English to German, on Multi30k: {chosen} ({chosen_epochs}). With the "
-        f"settings that have the lower mean validation BLEU ({other_epochs}; {validation}): {other}. "
-        + _seeds_text(results)
+        f"Test BLEU of translation from English to German, on Multi30k: {chosen} ({chosen_epochs}). With other "
+        f"settings: {other} ({other_epochs}). Mean validation BLEU: {validation}. {_seeds_text(results)}"
     )
 
 

@@ -9,11 +9,18 @@ from keras_tying.files import write_atomically
 from keras_tying.tables import dump_table, validate_table
 from keras_tying.training.checkpoints import CheckpointStore
 from keras_tying.training.progress import Progress, read_progress
-from keras_tying.training.runs import Run, RunSettings
+from keras_tying.training.runs import Run, RunSettings, real_paths
 from keras_tying.zoo.recipes import check_recordable
 
 RECIPE_TABLES = ("model", "data", "loss", "optimisation")
 """The tables of a recipe that decide a run."""
+PATHS = ("data_dir", "files", "prepared", "subwords", "initial_vectors", "start")
+"""Settings that hold paths."""
+OF_PREPARED_TEXT = (
+    *("tokenization", "vocabulary_size", "minimum_count", "maximum_length"),
+    *("source_vocabulary_size", "target_vocabulary_size", "sentences"),
+)
+"""Keys of `data` that a prepared text decides."""
 
 
 def check_same_settings(run: Run, received: RunSettings) -> None:
@@ -33,9 +40,11 @@ def check_same_settings(run: Run, received: RunSettings) -> None:
 
 def _deciding(settings: RunSettings) -> dict[str, Any]:
     """The settings that decide a run and that a command gives."""
-    names = ("seed", "precision", "data_dir", "files", "prepared", "subwords", "initial_vectors", "start", "add_words")
     recipe = {table: getattr(settings.recipe, table).model_dump() for table in RECIPE_TABLES}
-    return {**settings.model_dump(include=set(names)), **recipe}
+    if settings.prepared:  # which decides them, and which runs from before did not note
+        recipe["data"] = {name: value for name, value in recipe["data"].items() if name not in OF_PREPARED_TEXT}
+    values = settings.model_dump(include={"seed", "precision", "add_words", *PATHS})
+    return {name: real_paths(value) if name in PATHS else value for name, value in values.items()} | recipe
 
 
 def _differences(made: Any, asked: Any, name: str = "") -> list[tuple[str, Any, Any]]:

@@ -30,13 +30,14 @@ def run_command(command: Callable[[], int], to_continue: str = "The same command
     Returns:
         The exit code.
     """
+    if sys.stdout is None:  # the shell closed it
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115  # until the process ends
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s: %(message)s")
     try:
         try:
             return command()
         finally:
-            if sys.stdout:  # there is none if the shell closed it
-                sys.stdout.flush()
+            sys.stdout.flush()
     except BrokenPipeError:
         _discard_output()
         return CLOSED

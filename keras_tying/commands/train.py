@@ -2,7 +2,6 @@
 
 import argparse
 import logging
-import os
 import shlex
 import tempfile
 import tomllib
@@ -175,7 +174,7 @@ def _new_settings(
 
     def resolved(path: Path | str | None) -> str | None:
         # Links stay: the name of a file says whether it is compressed, and what a link points to may have another.
-        return os.path.abspath(path) if isinstance(path, Path) else path
+        return str(path.absolute()) if isinstance(path, Path) else path
 
     values: dict[str, Any] = {
         "recipe": changed_recipe(recipe, changes).model_dump(exclude_none=True),
@@ -293,7 +292,7 @@ def _evaluate(task_class: type[Task], arguments: argparse.Namespace) -> int:
             if task.settings.files or task.settings.prepared:
                 raise ValueError(f"{folder} has a text of its own, not a corpus. Received: --data-dir {data_dir}")
             check_data_dir(task.recipe.data.corpus, data_dir)
-            task.settings = task.settings.model_copy(update={"data_dir": str(data_dir.resolve())})
+            task.settings = task.settings.model_copy(update={"data_dir": str(data_dir.absolute())})
         keras.utils.set_random_seed(task.settings.seed)
         run = Run(folder)
         results = run.read_results()  # before the model: they may be those of one that is older, but not of a newer one

@@ -41,36 +41,45 @@ def run_cluster(command: list[str], workers: int, restarts: int = 0, grace_secon
 
 
 def _run_once(command: list[str], workers: int, grace_seconds: float, asked_to_stop: threading.Event) -> int:
-    addresses = [f"127.0.0.1:{port}" for port in free_ports(workers)]
-    processes, printers = [], []
-    for index in range(workers):
-        config = {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": index}}
-        process = subprocess.Popen(
-            command,
-            env={**os.environ, "TF_CONFIG": json.dumps(config)},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-        )
-        print(f"[cluster] worker {index} is process {process.pid}", flush=True)
-        printer = threading.Thread(target=_print_lines, args=(index, process), daemon=True)
-        printer.start()
-        processes.append(process)
-        printers.append(printer)
+    processes: list[subprocess.Popen] = []
+    printers: list[threading.Thread] = []
+    stops: list[int] = []
 
     def pass_on(number, frame):
         asked_to_stop.set()
+        stops.append(number)
         for process in processes:
             process.send_signal(number)
 
     handlers = {number: signal.signal(number, pass_on) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
+        addresses = [f"127.0.0.1:{port}" for port in free_ports(workers)]
+        for index in range(workers):
+            process = _start(command, addresses, index)
+            processes.append(process)
+            printers.append(threading.Thread(target=_print_lines, args=(index, process), daemon=True))
+            printers[-1].start()
+            print(f"[cluster] worker {index} is process {process.pid}", flush=True)
+            if stops:  # before it was among the processes, so it has no signal yet
+                process.send_signal(stops[-1])
+                break
         code = _wait(processes, grace_seconds)
         for printer in printers:
             printer.join(grace_seconds)  # not for ever: a child of the worker may hold its output open
         return code
+    except BaseException:  # one could not be started
+        for process in processes:
+            process.kill()
+        raise
     finally:
         for number, handler in handlers.items():
             signal.signal(number, handler)
+
+
+def _start(command: list[str], addresses: list[str], index: int) -> subprocess.Popen:
+    config = {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": index}}
+    environment = {**os.environ, "TF_CONFIG": json.dumps(config)}
+    return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
 
 
 def _wait(processes: list[subprocess.Popen], grace_seconds: float) -> int:

@@ -160,8 +160,10 @@ class DynamicEvaluation:
                 variable.assign(value)
 
     def _root_mean_squares(self, train_ids) -> list[np.ndarray]:
-        if len(train_ids) <= (needed := STATISTICS_ROWS * self.segment):
-            raise ValueError(f"Needs a training text of more than {needed} words. Received: {len(train_ids)}")
+        if len(train_ids) < (needed := STATISTICS_ROWS * (self.segment + 1)):
+            raise ValueError(
+                f"Dynamic evaluation needs a training text of at least {needed:,} words. Received: {len(train_ids):,}"
+            )
         cut = windows(train_ids, STATISTICS_ROWS, self.segment, self.model.vocabulary_size)
         squares, learner = _SquaredGradients(), _Learner(self.model, STATISTICS_ROWS)
         learner.compile(squares, auto_scale_loss=False)

@@ -36,7 +36,7 @@ def similar_lengths(encoded: Sequence[Sized], positions: int) -> Iterator[list[i
     """
     waiting = sorted(range(len(encoded)), key=lambda i: -len(encoded[i]))
     while waiting:
-        size = max(1, positions // len(encoded[waiting[0]]))
+        size = max(1, positions // max(1, len(encoded[waiting[0]])))
         yield waiting[:size]
         waiting = waiting[size:]
 

@@ -4,8 +4,8 @@ A tied matrix has a dense gradient from its output role and a sparse one from it
 time later: repeated ids must be merged, the dense gradient is converted to rows as well, and a global norm is taken
 over occurrences instead of words. Here the rows are summed in one scatter.
 
-With several replicas, a matrix without another role keeps its sparse gradient if the rows are fewer numbers than the
-matrix, see docs/distributed.md.
+With several replicas, a matrix without another role keeps its sparse gradient if the rows of all replicas are fewer
+numbers than twice the matrix, see docs/distributed.md.
 """
 
 from keras import ops

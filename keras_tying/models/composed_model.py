@@ -67,8 +67,11 @@ class ComposedModel(ReplicatedModel):
             for place, layer in enumerate(leaf_layers(self))
             if layer.quantization_mode is not None
         ]
-        inner = _without_embeddings(inner_layers(self))
-        frozen = [place for place, layer in enumerate(inner) if not layer.trainable]
+        frozen = [
+            place
+            for place, layer in enumerate(_without_embeddings(inner_layers(self)))
+            if not any(each.trainable for each in [layer, *inner_layers(layer)])
+        ]
         own = {"quantized": quantized, "frozen": frozen}
         return {**super().get_config(), **{name: places for name, places in own.items() if places}}
 

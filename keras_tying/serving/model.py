@@ -81,13 +81,15 @@ class ServedModel:
         """Replies to requests that can be computed together; each alone, if that fails."""
         try:
             outputs = compute(requests)
-        except tf.errors.InvalidArgumentError as error:
-            if len(requests) == 1:
+        except Exception as error:
+            if len(requests) > 1:
+                return [reply for request in requests for reply in self._computed([request])]
+            if isinstance(error, RequestError):
+                return [error_reply(error.status, str(error))]
+            if isinstance(error, tf.errors.InvalidArgumentError):
                 return [error_reply(400, _message(error))]
-            return [reply for request in requests for reply in self._computed([request])]
-        except Exception:
             log.exception(f"{self.name} failed")
-            return [error_reply(500, "The model failed. Its log has the reason.")] * len(requests)
+            return [error_reply(500, "The model failed. Its log has the reason.")]
         return [answer(each, request.by_row) for each, request in zip(outputs, requests, strict=True)]
 
 
@@ -117,7 +119,7 @@ def compute(requests: Sequence[Request]) -> list[dict[str, np.ndarray]]:
 def _in_parts(signature: Signature, inputs: dict[str, Any]) -> dict[str, np.ndarray]:
     """Outputs of many rows, computed in parts of similar length."""
     texts = [b"".join(row) for row in zip(*(inputs[name] for name in signature.batched), strict=True)]
-    parts = list(similar_lengths(texts, BYTES_PER_CALL)) if sum(map(len, texts)) else [list(range(len(texts)))]
+    parts = list(similar_lengths(texts, BYTES_PER_CALL)) or [[]]
     computed = [
         signature.run(inputs | {name: [inputs[name][row] for row in part] for name in signature.batched})
         for part in parts

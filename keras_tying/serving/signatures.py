@@ -23,11 +23,14 @@ from keras_tying.inference import (
     TrainedTranslator,
     TrainedWordVectors,
 )
+from keras_tying.serving.replies import RequestError
 
 DEFAULT = tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY
 ATTENTION = "attention"
 BEAM = 5
 """Hypotheses per sentence, as in exported translators."""
+LARGEST_ATTENTION = 1_000_000
+"""Numbers in the attention weights of a request, padding included: some hundred bytes of memory each."""
 Inputs = Mapping[str, Any]
 Outputs = dict[str, np.ndarray]
 
@@ -151,8 +154,15 @@ def _attention(trained: TrainedTranslator) -> Signature:
     }
 
     def run(values: Inputs) -> Outputs:
-        pairs = zip(values["sentences"], values["translations"], strict=True)
-        found = [trained.attention(source.decode(), translation.decode()) for source, translation in pairs]
+        texts = [[each.decode() for each in values[name]] for name in ("sentences", "translations")]
+        longest = [max((len(trained.subwords.encode(each)) for each in side), default=0) for side in texts]
+        if (size := len(texts[0]) * longest[0] * longest[1]) > LARGEST_ATTENTION:
+            raise RequestError(
+                413,
+                f"The attention weights of a request are rows times the longest texts, at most {LARGEST_ATTENTION:,} "
+                f"numbers. Received: {size:,}. Ask for fewer rows or shorter texts.",
+            )
+        found = [trained.attention(source, translation) for source, translation in zip(*texts, strict=True)]
         rows, sizes = len(found), np.array([each.weights.shape for each in found] or [(0, 0)]).max(axis=0)
         source = np.full((rows, sizes[1]), "", dtype=object)
         translation = np.full((rows, sizes[0]), "", dtype=object)

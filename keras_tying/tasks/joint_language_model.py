@@ -29,7 +29,7 @@ from keras_tying.inference import TrainedJointLanguageModel
 from keras_tying.inference.joint_language_model import model_inputs, sample_perplexity
 from keras_tying.tasks.markdown import markdown
 from keras_tying.training.batches import BlockBatches
-from keras_tying.training.runs import Run, RunSettings
+from keras_tying.training.runs import Run, RunSettings, real_paths
 from keras_tying.training.task import Task, open_task
 from keras_tying.zoo.recipes import AlignedData, Recipe
 
@@ -270,7 +270,8 @@ def _links_of(runs: list[Run], task: JointLanguageModelTask, splits: list[str]) 
     """The links that an existing run of the same text has of its own."""
     for other in (open_task(JointLanguageModelTask, run) for run in runs):
         same_tokens = other.recipe.data.tokenization == task.recipe.data.tokenization
-        if same_tokens and other.settings.files == task.settings.files and set(splits) <= set(other.links):
+        same_files = real_paths(other.settings.files) == real_paths(task.settings.files)
+        if same_tokens and same_files and set(splits) <= set(other.links):
             return {split: other.links[split] for split in splits}
     return None
 

@@ -41,7 +41,8 @@ class TextTask(Task):
             if own_text or (data.tokenization is None and prepared.tokenization != TOKENIZATION[prepared.name]):
                 changes["data.tokenization"] = prepared.tokenization
             if own_text or data.vocabulary_size is None:  # a size in the recipe of a corpus is compared with the text's
-                changes |= {"data.vocabulary_size": made.size, "data.minimum_count": made.minimum_count or 1}
+                changes["data.vocabulary_size"] = made.size and len(prepared.vocabulary())
+                changes["data.minimum_count"] = made.minimum_count or 1
         elif cls.given_files(arguments):
             if not data.tokenization:
                 changes["data.tokenization"] = "words"

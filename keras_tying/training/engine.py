@@ -21,6 +21,8 @@ from keras_tying.training.callbacks import (
     SaveCheckpoints,
     StartAveraging,
     StopOnNaN,
+    TrainingDiverged,
+    TrainingInterrupted,
     Validation,
 )
 from keras_tying.training.checkpoints import CheckpointStore
@@ -138,7 +140,7 @@ def train(
             made with.
         FileNotFoundError: If training has begun and no checkpoint is left, without `from_scratch`.
         BlockingIOError: If another process trains the run.
-        TrainingDiverged: If the loss becomes NaN or infinite.
+        TrainingDiverged: If the loss or a weight becomes NaN or infinite.
         TrainingInterrupted: If SIGINT or SIGTERM requested a stop; a checkpoint is written.
     """
     distribution = distribution or Distribution()
@@ -251,8 +253,12 @@ def _fit_epochs(
                     callbacks=callbacks,
                     verbose=0,
                 )
-            except Exception as error:
-                raise batches.failure or error from None
+            except (TrainingInterrupted, TrainingDiverged):
+                raise
+            except Exception:
+                if batches.failure is None:
+                    raise
+                raise batches.failure from None
 
 
 def finish(task: Task, model: keras.Model, run: Run, progress: Progress, distribution: Distribution) -> None:

@@ -125,7 +125,7 @@ class Run:
         if (run.folder / MANIFEST).is_file():
             raise ValueError(
                 f"{run.folder} is a trained model, not a run: it cannot be resumed, exported or published. "
-                "A language model is trained on with --from."
+                "Use lm --from to continue training a language model."
             )
         if not run.config.is_file():
             raise FileNotFoundError(f"{run.folder} is not a run: there is no {run.config.name} in it.")
@@ -322,6 +322,15 @@ def trained_in(environments: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 def _in_order(values: Iterable[str]) -> str:
     """Values without repetitions; values may themselves be such lists."""
     return ", then ".join(dict.fromkeys(part for value in values for part in value.split(", then ")))
+
+
+def real_paths(value: Any) -> Any:
+    """Settings whose paths have their links followed, for a comparison: paths, and lists and tables of them."""
+    if isinstance(value, dict):
+        return {name: real_paths(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return [real_paths(each) for each in value]
+    return os.path.realpath(value) if isinstance(value, str) and os.path.isabs(value) else value
 
 
 def environment() -> dict[str, Any]:

@@ -122,9 +122,10 @@ TINY = ["model.arguments.units=8", "model.arguments.num_layers=1", "optimisation
 class Job:
     """A training as a job of two tasks."""
 
-    def __init__(self, slurm, folder, output):
+    def __init__(self, slurm, folder, output, *changes):
         self.slurm, self.folder = slurm, folder
-        options = ["--run", folder, "--recipe", "embedded_small_tied", "--set", *TINY, "--checkpoint-minutes", "0"]
+        changes = [*TINY, *changes]
+        options = ["--run", folder, "--recipe", "embedded_small_tied", "--set", *changes, "--checkpoint-minutes", "0"]
         submitted = slurm("sbatch", "--parsable", "--ntasks=2", f"--output={output}", "deploy/slurm.sh", *options)
         self.number = submitted.strip()
 
@@ -156,10 +157,11 @@ class Job:
         )
         self.slurm("scontrol", "update", f"JobId={self.number}", "StartTime=now")
 
-    def processes(self):
-        """The processes of the tasks by their number."""
+    def training_of_task(self, number):
+        """The process that trains as a task: the child of the task's shell."""
         lines = [line.split() for line in self.slurm("scontrol", "listpids", f"{self.number}.0").splitlines()[1:]]
-        return {line[3]: int(line[0]) for line in lines if line[3].isdecimal()}
+        (shell,) = (line[0] for line in lines if line[3] == number)
+        return int(subprocess.run(["pgrep", "-P", shell], check=True, capture_output=True, text=True).stdout)
 
     def wait_for_end(self):
         self.wait(lambda: self.state()["JobState"] not in ("PENDING", "RUNNING", "COMPLETING"), "the end")
@@ -176,9 +178,9 @@ def test_a_job_that_was_preempted_and_lost_a_task_ends_like_an_undisturbed_one(s
     job.start_again(1)
     assert "Stopped by SIGTERM; saved checkpoint" in output.read_text()
     job.wait_for_checkpoint(2)
-    os.kill(job.processes()["1"], signal.SIGKILL)
+    os.kill(job.training_of_task("1"), signal.SIGKILL)
     job.start_again(2)
-    assert "task 1: Killed" in output.read_text()
+    assert "task 1: Exited with exit code 137" in output.read_text()
     assert job.wait_for_end() == "COMPLETED"
 
     undisturbed = Job(slurm, tmp_path / "undisturbed", tmp_path / "undisturbed.out")
@@ -186,6 +188,15 @@ def test_a_job_that_was_preempted_and_lost_a_task_ends_like_an_undisturbed_one(s
     models = [keras.saving.load_model(each.folder / "model.keras") for each in (undisturbed, job)]
     for expected, received in zip(*(model.get_weights() for model in models), strict=True):
         np.testing.assert_array_equal(received, expected)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not all(map(shutil.which, PROGRAMS)), reason="needs Debian's packages slurm-wlm and munge")
+def test_a_job_whose_chief_refuses_its_settings_is_not_queued_again(slurm, tmp_path):
+    job = Job(slurm, tmp_path / "run", tmp_path / "out", "data.vocabulary_size=999999")
+    assert job.wait_for_end() == "FAILED"
+    assert "made for 999,999 words" in (tmp_path / "out").read_text()
+    assert job.state()["Restarts"] == "0"
 
 
 @pytest.mark.slow

@@ -148,3 +148,9 @@ def test_the_perplexity_of_the_fitted_text_is_known(rng, model, monkeypatch):
         assert way.fitted_perplexity is None
         way.fit(ids)
         np.testing.assert_allclose(way.fitted_perplexity, way.perplexity(ids), rtol=1e-5)
+
+
+def test_dynamic_evaluation_names_the_words_that_it_needs():
+    model = recurrent_language_model(30, 4, num_layers=1)
+    with pytest.raises(ValueError, match=r"needs a training text of at least 600 words\. Received: 599"):
+        DynamicEvaluation(model, np.zeros(599, "int32"), segment=5)

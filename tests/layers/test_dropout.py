@@ -40,9 +40,9 @@ def test_replicas_have_different_dropout_masks(run_python):
 
 
 def test_word_dropout_does_not_round_ids():
-    dropout = WordDropout(1_000, 0.5, seed=1, dtype="mixed_bfloat16")
-    vectors, ids = np.ones((1, 999, 2), "float32"), np.arange(1, 1_000)[None]
-    for training in (True, False):
-        found = dropout(vectors, ids.astype("float32"), training=training)
-        assert keras.backend.standardize_dtype(found.dtype) == "bfloat16"
-    assert 0.4 < np.mean(np.array(dropout(vectors, ids.astype("float32"), training=True)) == 0) < 0.6
+    def dropped(ids):
+        dropout = WordDropout(1_000, 0.5, seed=1, dtype="mixed_bfloat16")
+        return np.array(keras.ops.cast(dropout(np.ones((1, 999, 2)), ids, training=True), "float32"))
+
+    ids = np.arange(999)[None]
+    np.testing.assert_array_equal(dropped(ids.astype("float32")), dropped(ids.astype("int32")))

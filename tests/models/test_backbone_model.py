@@ -237,3 +237,16 @@ def test_weights_of_rows_and_words_count_as_with_logits(batch, rng):
     weights = rng.uniform(size=(6, 10))
     expected = plain.evaluate(*batch, sample_weight=weights, verbose=0)
     np.testing.assert_allclose(model.evaluate(*batch, sample_weight=weights, verbose=0)[0], expected, rtol=1e-5)
+
+
+def test_a_trained_head_of_a_frozen_backbone_is_trained_after_loading(tmp_path):
+    words = keras.Input((None,), dtype="int32")
+    embedding = ReversibleEmbedding(WORDS, WIDTH, name="words")
+    hidden = LSTM(WIDTH, return_sequences=True, name="hidden")(embedding(words))
+    model = BackboneModel(keras.Model(words, hidden), "words")
+    model.backbone.trainable, model.output_embedding.trainable = False, True
+    model.save(tmp_path / "model.keras")
+    again = keras.saving.load_model(tmp_path / "model.keras")
+    names = [[each.name for each in either.trainable_variables] for either in (model, again)]
+    assert names[0] == names[1] == ["embeddings"]
+    assert not again.backbone.get_layer("hidden").trainable_variables

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from keras_tying.serving import model as serving_model
+from keras_tying.serving import signatures
 from keras_tying.serving.model import ServedModel
 from keras_tying.serving.replies import status_reply
 
@@ -145,6 +146,22 @@ def test_rows_of_different_lengths_are_computed_in_parts_and_keep_their_order(as
     (parts,) = ask("lm", {"inputs": sentences})
     assert sizes == [1, 3, 2]
     assert parts[1]["outputs"] == close(whole[1]["outputs"])
+
+
+def test_an_empty_text_after_long_ones_is_scored(ask, monkeypatch):
+    ((_, alone),) = ask("lm", {"inputs": [""]})
+    monkeypatch.setattr(serving_model, "BYTES_PER_CALL", 40)
+    ((status, found),) = ask("lm", {"inputs": [*["it works " * 5] * 3, ""]})
+    assert status == 200
+    assert found["outputs"]["perplexity"][-1:] == close(alone["outputs"]["perplexity"])
+
+
+def test_attention_of_long_texts_in_many_rows_is_refused(ask, translator, monkeypatch):
+    monkeypatch.setattr(signatures, "LARGEST_ATTENTION", 20)
+    inputs = {"sentences": ["a b c d e f", ""], "translations": ["a b c d e f", ""]}
+    ((status, content),) = ask(translator, {"signature_name": "attention", "inputs": inputs})
+    assert status == 413
+    assert "at most 20 numbers" in content["error"]
 
 
 def test_a_request_that_fails_does_not_fail_those_beside_it(ask):

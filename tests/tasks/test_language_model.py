@@ -48,10 +48,13 @@ def settings_of(*options):
 
 
 def test_a_run_on_prepared_text_has_its_tokenization_and_vocabulary(tmp_path):
-    prepare_text(tmp_path, dataclasses.replace(load_corpus("embedded"), tokenization="spaces"), minimum_count=20)
-    data = settings_of("--prepared", tmp_path).data
+    changed, prepared = tmp_path / "spaces", tmp_path / "plain"
+    prepare_text(changed, dataclasses.replace(load_corpus("embedded"), tokenization="spaces"), minimum_count=20)
+    data = settings_of("--prepared", changed).data
     assert (data.corpus, data.tokenization) == ("embedded", "spaces")
     assert (data.vocabulary_size, data.minimum_count) == (None, 20)
+    words = len(prepare_text(prepared, load_corpus("embedded"), size=100_000).vocabulary())
+    assert settings_of("--prepared", prepared).data.vocabulary_size == words
 
 
 def test_true_and_false_are_written_as_in_toml():

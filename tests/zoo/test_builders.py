@@ -1,12 +1,14 @@
 """The hyper-parameters of every model of the zoo, as published."""
 
+from pathlib import Path
+
 import keras
 import numpy as np
 import pytest
 
 import keras_tying as kt
 from keras_tying.training.task import LOSSES
-from keras_tying.zoo import recipes
+from keras_tying.zoo import builders, recipes
 
 SELF_EVIDENT = {"name", "dtype", "trainable", "return_sequences", "return_state", "recurrent_activation"}
 
@@ -392,3 +394,8 @@ def test_precision_reaches_every_layer(name):
     model = kt.zoo.create_model(name, **sizes.get(name, {}), dtype="mixed_bfloat16")
     layers = [model.embedding, *getattr(model, "hidden_layers", [])]
     assert {layer.compute_dtype for layer in (model, *layers)} == {"bfloat16"}
+
+
+def test_no_module_of_the_zoo_has_the_name_of_a_builder():
+    modules = {path.stem for path in Path(builders.__file__).parent.glob("*.py")}
+    assert not modules & set(builders.__all__)
