@@ -63,8 +63,8 @@ def _section(name: str, about: About, place: Path, folder: Path) -> list[str]:
     preset, recipe = read_preset(place), load_recipe(folder / f"{name}.toml")
     size = sum(path.stat().st_size for path in place.iterdir()) / 1e6
     use = USE[preset.task].format(name=name, sentence=about.sentence)
-    start = Run(place).settings().start
-    started = f" It started from the weights of `{start}`." if start else ""
+    start = " and ".join(f"`{each}`" for each in Run(place).settings().start)
+    started = f" It started from the weights of {start}." if start else ""
     return section(
         Section(title=name, text=recipe.description),
         code(f"import keras_tying as kt\n\n{use}", "python"),

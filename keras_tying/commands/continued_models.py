@@ -1,8 +1,11 @@
-"""`keras-tying lm --from`: new runs that start from a trained model."""
+"""`keras-tying lm --from`: new runs that start from trained models."""
 
 import argparse
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from keras_tying.pretrained.loading import model_of, open_trained
 from keras_tying.tasks import LanguageModelTask
@@ -12,23 +15,30 @@ from keras_tying.zoo.recipes import Model, Recipe
 
 
 def continued_task(arguments: argparse.Namespace, settings_of: Callable[[Recipe], RunSettings]) -> LanguageModelTask:
-    """The task of a new run that starts from the weights and words of a trained model.
+    """The task of a new run that starts from the weights and words of a trained model, or from the mean of several.
 
     Args:
         arguments: The command's arguments.
-        settings_of: Makes the settings of the run from the recipe of the trained model.
+        settings_of: Makes the settings of the run from the recipe of the first of these models.
 
     Raises:
-        ValueError: If the model is of another task, or the settings change more of it than its dropout.
+        ValueError: If a model is of another task, the models differ in their words or in more than their dropout, or
+            the settings change more of the first than its dropout.
+
+    Reference:
+        Izmailov et al., Averaging Weights Leads to Wider Optima and Better Generalization, 2018.
     """
     start: Any
-    start, folder = open_trained(arguments.given["from"])
-    name = folder.name
-    check_run(LanguageModelTask, Run(folder))
+    (start, folder), *others = [open_trained(each) for each in arguments.given["from"]]
+    for _, each in [(start, folder), *others]:
+        check_run(LanguageModelTask, Run(each))
+    name = " and ".join(each.name for each in [folder, *(other for _, other in others)])
+    for other, place in others:
+        _check_alike(start, folder, other, place)
     recipe = start.recipe.model_copy(
         update={
             "title": f"Continued from {name}",
-            "description": f"The model {name} ({start.recipe.title}), trained further.",
+            "description": f"{name} ({start.recipe.title}), trained further.",
             "notes": "",
             "published": None,
             "measured": None,
@@ -43,8 +53,22 @@ def continued_task(arguments: argparse.Namespace, settings_of: Callable[[Recipe]
         changed = " ".join(each for each in given if not _is_dropout(each.partition("=")[0]))
         raise ValueError(f"--from keeps the model of {name}; only its dropout can change. Received: --set {changed}")
     task = LanguageModelTask(settings)
-    task.start = start.trained(model_of(folder))
+    model = model_of(folder)
+    if others:
+        weights = [model.get_weights(), *(model_of(place).get_weights() for _, place in others)]
+        model.set_weights([np.mean(each, axis=0, dtype="float32") for each in zip(*weights, strict=True)])
+    task.start = start.trained(model)
     return task
+
+
+def _check_alike(one: Any, folder: Path, other: Any, place: Path) -> None:
+    """Raises ValueError if two models have no mean."""
+    same = _without_dropout(one.recipe.model) == _without_dropout(other.recipe.model)
+    if not same or one.vocabulary.words != other.vocabulary.words or one.tokenization != other.tokenization:
+        raise ValueError(
+            "--from takes the mean of models with the same words and layers; only their dropout can differ. Received: "
+            f"{folder} and {place}"
+        )
 
 
 def _without_dropout(model: Model) -> Model:

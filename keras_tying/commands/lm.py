@@ -4,7 +4,7 @@ import argparse
 
 from keras_tying.commands.options import DEFAULT_MODE, Option, real, whole
 from keras_tying.commands.text import check_text, text_options
-from keras_tying.commands.training import FLAG, check_not_set, model_option, training_command
+from keras_tying.commands.training import FLAG, check_not_set, model_name, model_option, training_command
 
 DESCRIPTION = """Trains a language model, resumes a run, evaluates one, scores text or writes it.
 
@@ -43,11 +43,12 @@ COMMAND = training_command(
     ("embedded_small_tied",),
     (
         *text_options(("train", "valid", "test")),
-        model_option(
+        Option(
             "from",
-            "start from a trained model: from its weights, words and recipe",
-            modes=(DEFAULT_MODE,),
+            "start from a trained model: its weights, words and recipe; from several: the mean of their weights",
+            (DEFAULT_MODE,),
             excludes=("recipe", "tied", "prepared", "record"),
+            settings={"type": model_name, "nargs": "+", "metavar": "MODEL"},
         ),
         Option(
             "add-words",

@@ -142,7 +142,7 @@ def run_folders(arguments: argparse.Namespace) -> dict[str, Path]:
         ValueError: If two recipes would have the same folder.
     """
     if "from" in arguments.given:
-        return {"": arguments.run or Path("runs") / f"{Path(arguments.given['from']).name}_continued"}
+        return {"": arguments.run or Path("runs") / f"{Path(arguments.given['from'][0]).name}_continued"}
     names = {recipe: Path(recipe).name.removesuffix(".toml") for recipe in arguments.recipe}
     if len(set(names.values())) < len(arguments.recipe):
         raise ValueError(f"Recipes of one command need different names. Received: {' '.join(arguments.recipe)}")
@@ -186,7 +186,7 @@ def _new_settings(
         "files": files
         and {split: [[str(resolved(path)) for path in group] for group in groups] for split, groups in files.items()},
         "prepared": resolved(getattr(arguments, "prepared", None)),
-        "start": resolved(arguments.given.get("from")),
+        "start": [resolved(each) for each in arguments.given.get("from", [])],
         "add_words": getattr(arguments, "add_words", False),
         "subwords": resolved(getattr(arguments, "subwords", None)),
         "initial_vectors": {name: resolved(path) for name, path in task_class.initial_vectors(arguments).items()},

@@ -95,7 +95,7 @@ def public_settings(settings: RunSettings, vocabularies: list[str]) -> RunSettin
             "files": files,
             "prepared": settings.prepared and Path(settings.prepared).name,
             "recipe_name": Path(settings.recipe_name).name.removesuffix(".toml"),
-            "start": settings.start and Path(settings.start).name,
+            "start": [Path(each).name for each in settings.start],
             "subwords": settings.subwords and Path(settings.subwords).name,
             "initial_vectors": {side: Path(path).name for side, path in settings.initial_vectors.items()},
             "together": [],

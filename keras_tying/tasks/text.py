@@ -38,7 +38,7 @@ class TextTask(Task):
             prepared = PreparedCorpus(arguments.prepared)
             changes["data.corpus"] = prepared.name
             own_text, made = prepared.name == "files", prepared.preparation
-            if own_text or (data.tokenization is None and prepared.tokenization != TOKENIZATION[prepared.name]):
+            if own_text or (data.tokenization is None and prepared.tokenization != TOKENIZATION.get(prepared.name)):
                 changes["data.tokenization"] = prepared.tokenization
             if own_text or data.vocabulary_size is None:  # a size in the recipe of a corpus is compared with the text's
                 changes["data.vocabulary_size"] = made.size and len(prepared.vocabulary())

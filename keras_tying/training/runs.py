@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 from zipfile import BadZipFile
 
 import keras
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from keras_tying import backend
 from keras_tying.backend.devices import accelerators
@@ -24,6 +24,9 @@ from keras_tying.training.progress import NOT_RECORDED, UNKNOWN, Progress
 from keras_tying.version import __version__, commit
 from keras_tying.zoo.presets import MANIFEST
 from keras_tying.zoo.recipes import AnyRecipe, Precision
+
+OneOrMore = Annotated[list[str], BeforeValidator(lambda value: [value] if isinstance(value, str) else value)]
+"""A list, of which older files may have the only item."""
 
 
 class RunSettings(Table):
@@ -45,8 +48,8 @@ class RunSettings(Table):
     """Folder of prepared text."""
     initial_vectors: dict[str, str] = Field(default_factory=dict)
     """Where word vectors start from: a `run`, or files for `source` and `target`."""
-    start: str | None = None
-    """The trained model that training starts from: its name in the zoo, or its folder."""
+    start: OneOrMore = Field(default_factory=list)
+    """The trained models whose mean training starts from: their names in the zoo, or their folders."""
     add_words: bool = False
     """Whether words of the training text that it does not know are added to its words."""
     subwords: str | None = None

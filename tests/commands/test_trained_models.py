@@ -4,6 +4,7 @@ import io
 import json
 
 import keras
+import numpy as np
 import pytest
 import safetensors.numpy
 from keras.ops import convert_to_numpy
@@ -118,7 +119,7 @@ def test_training_goes_on_from_a_trained_model_with_new_words(command, tmp_path,
     assert command("lm", "--from", "embedded_small_tied", "--add-words", *files, *changes)[0] == 0
     run = Run(tmp_path / "runs" / "embedded_small_tied_continued")
     settings = run.settings()
-    assert (settings.start, settings.add_words) == ("embedded_small_tied", True)
+    assert (settings.start, settings.add_words) == (["embedded_small_tied"], True)
     assert settings.recipe.data.tokenization == lm.tokenization
     assert settings.recipe.title == "Continued from embedded_small_tied"
     assert {layer.rate for layer in run.load_model().layers if isinstance(layer, keras.layers.Dropout)} == {0.25}
@@ -135,9 +136,26 @@ def test_training_goes_on_from_a_trained_model_with_new_words(command, tmp_path,
     assert command("lm", "--evaluate", run.folder)[0] == 0
 
 
+def test_training_goes_on_from_the_mean_of_several_models(command, tmp_path):
+    text = tmp_path / "text.txt"
+    text.write_text("the value is a name .\n" * 60)
+    files = [word for split in ("train", "valid", "test") for word in (f"--{split}-file", text)]
+    changes = ["--epochs", 1, "--set", "optimisation.batch_size=4"]
+    assert command("lm", "--from", "embedded_small_tied", "--run", "one", *files, *changes, "model.dropout=0.3")[0] == 0
+    assert command("lm", "--from", "embedded_small_tied", "one", "--run", "mean", *files, *changes)[0] == 0
+    run = Run(tmp_path / "mean")
+    assert run.settings().start == ["embedded_small_tied", str(tmp_path / "one")]
+    assert run.settings().recipe.title == "Continued from embedded_small_tied and one"
+    start = safetensors.numpy.load_file(run.folder / "initial_weights.safetensors")
+    both = (kt.load(each).model.get_weights() for each in ("embedded_small_tied", tmp_path / "one"))
+    for mean, weights in zip((start[name] for name in sorted(start)), zip(*both, strict=True), strict=True):
+        np.testing.assert_array_equal(mean, np.mean(weights, axis=0, dtype="float32"))
+
+
 @pytest.mark.parametrize(
     ("line", "message"),
     [
+        ("--from embedded_small_tied ptb_small_tied", "the same words and layers"),
         ("--from word2vec", "is a model of train/word2vec.py"),
         ("--from embedded_small_tied --set model.units=3", "--from keeps the model of embedded_small_tied"),
         ("--from nothing", "no trained model 'nothing'"),

@@ -220,7 +220,7 @@ def test_files_that_are_not_checked_are_refused(preset):
 def test_a_preset_is_no_run(preset):
     before = sorted(path.name for path in preset.iterdir())
     for use in (Run.open, Run.find, lambda folder: publish(Run.open(folder), "mine", folder.parent)):
-        with pytest.raises(ValueError, match=r"is a trained model, not a run.*Go on from it with --from"):
+        with pytest.raises(ValueError, match=r"is a trained model, not a run.*Use lm --from"):
             use(preset)
     assert sorted(path.name for path in preset.iterdir()) == before
 
