@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import keras
 import numpy as np
 
 from keras_tying.pretrained.loading import model_of, open_trained
@@ -28,13 +29,13 @@ def continued_task(arguments: argparse.Namespace, settings_of: Callable[[Recipe]
     Reference:
         Izmailov et al., Averaging Weights Leads to Wider Optima and Better Generalization, 2018.
     """
-    start: Any
-    (start, folder), *others = [open_trained(each) for each in arguments.given["from"]]
-    for _, each in [(start, folder), *others]:
-        check_run(LanguageModelTask, Run(each))
-    name = " and ".join(each.name for each in [folder, *(other for _, other in others)])
-    for other, place in others:
-        _check_alike(start, folder, other, place)
+    opened: Any = [open_trained(each) for each in arguments.given["from"]]
+    (start, first), *others = opened
+    for _, folder in opened:
+        check_run(LanguageModelTask, Run(folder))
+    for other, folder in others:
+        _check_alike(start, first, other, folder)
+    name = " and ".join(folder.name for _, folder in opened)
     recipe = start.recipe.model_copy(
         update={
             "title": f"Continued from {name}",
@@ -53,12 +54,16 @@ def continued_task(arguments: argparse.Namespace, settings_of: Callable[[Recipe]
         changed = " ".join(each for each in given if not _is_dropout(each.partition("=")[0]))
         raise ValueError(f"--from keeps the model of {name}; only its dropout can change. Received: --set {changed}")
     task = LanguageModelTask(settings)
-    model = model_of(folder)
-    if others:
-        weights = [model.get_weights(), *(model_of(place).get_weights() for _, place in others)]
-        model.set_weights([np.mean(each, axis=0, dtype="float32") for each in zip(*weights, strict=True)])
-    task.start = start.trained(model)
+    task.start = start.trained(_mean_model([folder for _, folder in opened]))
     return task
+
+
+def _mean_model(folders: list[Path]) -> keras.Model:
+    """The model of the first folder, with the mean of the weights of all."""
+    models = [model_of(folder) for folder in folders]
+    weights = zip(*(model.get_weights() for model in models), strict=True)
+    models[0].set_weights([np.mean(each, axis=0, dtype="float32") for each in weights])
+    return models[0]
 
 
 def _check_alike(one: Any, folder: Path, other: Any, place: Path) -> None:
