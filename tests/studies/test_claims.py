@@ -334,7 +334,10 @@ def low_perplexity_claims():
     lstm = results("ten_million_parameters/single_layer_lstm_tied_30_epochs_s1")
     perplexities = [epoch["val_perplexity"] for epoch in mogrifier["history"]]
     continued = results("ten_million_parameters/single_layer_mogrifier_tied_continued_s1")
+    twice = results("ten_million_parameters/single_layer_mogrifier_tied_continued_twice_s1")
     return [
+        f"for {twice['epochs']} more epochs, with dropout of 0.5 after the LSTM layer, to "
+        f"{twice['validation_perplexity']:.1f}.",
         f"for {continued['epochs']} more epochs with more dropout, from a learning rate of "
         f"{max(epoch['learning_rate'] for epoch in continued['history']):.3f}. The validation perplexity falls from "
         f"{mogrifier['validation_perplexity']:.1f} to {continued['validation_perplexity']:.1f}",
