@@ -130,14 +130,13 @@ def draw_budget(found: dict[str, list[tuple[float, float]]], path: Path) -> Path
     """Draws validation perplexity by core-hours, unless the plot shows these curves already; returns its path."""
     if path.exists() and data_of(path) == fingerprint_of(found):
         return path
-    figure, axes = panel("core-hours", "validation perplexity")
+    figure, axes = panel("core-hours", "validation perplexity", (10, 4.4))
     for i, (name, points) in enumerate(found.items()):
         hours, perplexities = zip(*points, strict=True)
         label = f"{name}: {min(perplexities):.1f}"
         style = ("-", "--", ":")[i // len(COLOURS) % 3]  # where all colours are used
         axes.plot(hours, perplexities, style, color=COLOURS[i % len(COLOURS)], label=label)
-    axes.set_yscale("log")
-    axes.yaxis.set_major_formatter("{x:g}")
-    axes.yaxis.set_minor_formatter("{x:g}")
-    axes.legend(fontsize=9, title="best epoch", title_fontsize=9)
+    lowest = min(perplexity for points in found.values() for _, perplexity in points)
+    axes.set_ylim(0.97 * lowest, 2 * lowest)  # not the first epochs, beside which all others look the same
+    axes.legend(fontsize=9, title="best epoch", title_fontsize=9, loc="center left", bbox_to_anchor=(1.0, 0.5))
     return write_png(figure, path, data=found)
