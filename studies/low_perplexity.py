@@ -54,6 +54,8 @@ def runs_of(size: Size, results: Path) -> dict[str, list[dict[str, Any]]]:
         runs.setdefault(path.stem.rpartition("_s")[0], []).append(read_results(path) or {})
     runs |= {name: seeds for name in size.recipes if (seeds := read_seeds(results, name))}
     for name, start in size.continued.items():
+        if name not in runs:  # not measured
+            continue
         firsts = {seed["seed"]: seed for seed in runs.get(start, [])}
         if missing := [seed["seed"] for seed in runs[name] if seed["seed"] not in firsts]:
             raise ValueError(f"{name} continues {start}, which has no results of seed {missing[0]}")
