@@ -335,7 +335,10 @@ def low_perplexity_claims():
     perplexities = [epoch["val_perplexity"] for epoch in mogrifier["history"]]
     continued = results("ten_million_parameters/single_layer_mogrifier_tied_continued_s1")
     twice = results("ten_million_parameters/single_layer_mogrifier_tied_continued_twice_s1")
+    mean = results("ten_million_parameters/single_layer_mogrifier_tied_mean_s1")
     return [
+        f"make it worse, {mean['validation_perplexity']:.1f}: the perplexity of the training text falls to "
+        f"{mean['train_perplexity']:.1f}.",
         f"for {twice['epochs']} more epochs, with dropout of 0.5 after the LSTM layer, to "
         f"{twice['validation_perplexity']:.1f}.",
         f"for {continued['epochs']} more epochs with more dropout, from a learning rate of "
