@@ -14,8 +14,6 @@ from keras_tying.zoo.recipes import check_recordable
 
 RECIPE_TABLES = ("model", "data", "loss", "optimisation")
 """The tables of a recipe that decide a run."""
-PATHS = ("data_dir", "files", "prepared", "subwords", "initial_vectors", "start")
-"""Settings that hold paths."""
 OF_PREPARED_TEXT = (
     *("tokenization", "vocabulary_size", "minimum_count", "maximum_length"),
     *("source_vocabulary_size", "target_vocabulary_size", "sentences"),
@@ -43,8 +41,8 @@ def _deciding(settings: RunSettings) -> dict[str, Any]:
     recipe = {table: getattr(settings.recipe, table).model_dump() for table in RECIPE_TABLES}
     if settings.prepared:  # which decides them, and which runs from before did not note
         recipe["data"] = {name: value for name, value in recipe["data"].items() if name not in OF_PREPARED_TEXT}
-    values = settings.model_dump(include={"seed", "precision", "add_words", *PATHS})
-    return {name: real_paths(value) if name in PATHS else value for name, value in values.items()} | recipe
+    names = {"seed", "precision", "data_dir", "files", "prepared", "subwords", "initial_vectors", "start", "add_words"}
+    return real_paths(settings.model_dump(include=names)) | recipe
 
 
 def _differences(made: Any, asked: Any, name: str = "") -> list[tuple[str, Any, Any]]:

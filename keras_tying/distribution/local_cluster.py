@@ -43,11 +43,9 @@ def run_cluster(command: list[str], workers: int, restarts: int = 0, grace_secon
 def _run_once(command: list[str], workers: int, grace_seconds: float, asked_to_stop: threading.Event) -> int:
     processes: list[subprocess.Popen] = []
     printers: list[threading.Thread] = []
-    stops: list[int] = []
 
     def pass_on(number, frame):
         asked_to_stop.set()
-        stops.append(number)
         for process in processes:
             process.send_signal(number)
 
@@ -60,8 +58,8 @@ def _run_once(command: list[str], workers: int, grace_seconds: float, asked_to_s
             printers.append(threading.Thread(target=_print_lines, args=(index, process), daemon=True))
             printers[-1].start()
             print(f"[cluster] worker {index} is process {process.pid}", flush=True)
-            if stops:  # before it was among the processes, so it has no signal yet
-                process.send_signal(stops[-1])
+            if asked_to_stop.is_set():  # perhaps before it was among the processes
+                process.terminate()
                 break
         code = _wait(processes, grace_seconds)
         for printer in printers:

@@ -51,19 +51,23 @@ def changed_copy(model, change):
     change.config(config)
     with scope_of(model):  # on the replicas of the model
         copy = type(model).from_config(config)
-        names, new_names = _names(model), _names(copy)
-        weights = _after(change.weights, _named(zip(model.weights, model.weights, strict=True), names))
+        names = _names(model) | _names(copy)
+        weights = _named(zip(model.weights, model.weights, strict=True), names)
+        new_weights = _after(change.weights, weights)
         for weight in copy.weights:
-            weight.assign(weights[new_names[id(weight)]])
+            weight.assign(new_weights[names[id(weight)]])
         if model.compiled:
             copy.compile_from_config(model.get_compile_config())
             if model.optimizer is not None and model.optimizer.built:
-                _copy_state(model, copy, change)
+                _copy_state(model, copy, change, names, weights)
     return copy
 
 
-def _copy_state(model, copy, change):
-    """Gives the optimizer of `copy` the state of that of `model`, after the change."""
+def _copy_state(model, copy, change, names, weights):
+    """Gives the optimizer of `copy` the state of that of `model`, after the change.
+
+    `names` are those of the weights of both, `weights` the values of the model's by name.
+    """
     old, new = model.optimizer, copy.optimizer
     if not new.built:
         new.build(copy.trainable_variables)
@@ -74,16 +78,12 @@ def _copy_state(model, copy, change):
             "The state of an optimizer can be moved if it has one number for each weight, as that of Adam or SGD. "
             f"Compile the model with such an optimizer first. Received: {type(old).__name__} with {others[0]}"
         )
-    names, new_names = _names(model), _names(copy)
     for slot_name, slots in old_slots.items():
         values = _named(slots, names)
-        if "average" in slot_name:  # of weights that were not trained, the average is the weight
-            weights = _named(zip(model.weights, model.weights, strict=True), names)
-            values = _after(change.weights, weights | values)
-        else:
-            values = _after(change.moments, values)
+        averaged = "average" in slot_name  # of weights that were not trained, the average is the weight
+        values = _after(change.weights, weights | values) if averaged else _after(change.moments, values)
         for weight, slot in new_slots[slot_name]:
-            if (name := new_names[id(weight)]) in values:
+            if (name := names[id(weight)]) in values:
                 slot.assign(values[name])
     for before, after in zip(numbers, _numbers(new, new_slots), strict=True):
         after.assign(ops.convert_to_numpy(before))
