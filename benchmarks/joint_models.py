@@ -1,7 +1,8 @@
 """Contenders that train a joint language model: this library and PyTorch.
 
-Both models are NNJM at the size of the zoo: embeddings of 96 units, 7 source words, 3 target words, 128 hidden units.
-keras-tying makes its inputs from the text during training, as `train/nnjm.py` does. PyTorch gets them ready-made.
+The models are NNJM at the size of the zoo: embeddings of 96 units, 7 source words, 3 target words, 128 hidden units.
+keras-tying makes its inputs from the text during training and keeps memory between steps, as `train/nnjm.py` does.
+PyTorch gets its inputs ready-made.
 """
 
 from collections.abc import Callable
@@ -38,6 +39,13 @@ def joint_samples(size: JointSize, count: int):
 
 
 def train_keras_tying(size: JointSize) -> Work:
+    from keras_tying.commands.keras_setup import keep_memory
+
+    keep_memory()
+    return train_with_returned_memory(size)
+
+
+def train_with_returned_memory(size: JointSize) -> Work:
     import keras_tying as kt
     from keras_tying.tasks.joint_language_model import JointBatches
     from keras_tying.training.engine import STEPS_PER_EXECUTION
@@ -87,5 +95,9 @@ def train_pytorch(size: JointSize) -> Work:
 
 
 CONTENDERS: dict[str, dict[str, Callable[[JointSize], Work]]] = {
-    "joint language model": {"keras-tying": train_keras_tying, "PyTorch": train_pytorch},
+    "joint language model": {
+        "keras-tying": train_keras_tying,
+        "memory returned": train_with_returned_memory,
+        "PyTorch": train_pytorch,
+    },
 }

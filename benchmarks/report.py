@@ -56,7 +56,8 @@ TITLES = {
     "growth": "How the time of a training step grows",
     "translation": "Translation: training, target words per second, and translating, sentences per second",
     "translated_text": "Translating a text with a beam of 5, sentences per second; a model and its copy in PyTorch",
-    "joint_language_model": "Training NNJM, samples per second; its paper reports 1,500 on a GPU of 2014",
+    "joint_language_model": "Training NNJM, samples per second; memory returned: by TensorFlow's default allocator; "
+    "the paper reports 1,500 on a GPU of 2014",
     "word2vec": "Training skip-gram word vectors, words per second",
 }
 NOT_COMPARED = ("waiting", "growth", "matrix_products", "profile_on_jax", "operations", "cores")

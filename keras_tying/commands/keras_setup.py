@@ -1,4 +1,4 @@
-"""The import of Keras by a command: without TensorFlow's start-up lines, and refused where it cannot train."""
+"""The import of Keras by a command: quiet, with memory that is kept, and refused where it cannot train."""
 
 import os
 import re
@@ -11,6 +11,7 @@ import keras_tying
 
 BACKENDS = ("tensorflow", "jax", "torch")
 LOG_LEVEL = "TF_CPP_MIN_LOG_LEVEL"
+ALLOCATOR = "TF_CPU_ALLOCATOR_USE_BFC"
 REMARK = re.compile(rb"[IWE]\d{4} \d\d:|WARNING: All log messages before absl::|To enable the following instructions: ")
 """How the lines start that TensorFlow prints before it reads its log level."""
 
@@ -18,7 +19,8 @@ REMARK = re.compile(rb"[IWE]\d{4} \d\d:|WARNING: All log messages before absl::|
 def import_keras() -> None:
     """Imports Keras, checks its settings, and registers the classes of models.
 
-    TensorFlow's log shows fatal errors only, unless the user has set `TF_CPP_MIN_LOG_LEVEL`.
+    TensorFlow's log shows fatal errors only, unless the user has set `TF_CPP_MIN_LOG_LEVEL`, and TensorFlow keeps its
+    memory (see `keep_memory`).
 
     Raises:
         ValueError: If the backend is unknown or cannot train, or numbers are not float32 by default.
@@ -26,6 +28,7 @@ def import_keras() -> None:
     """
     quiet = LOG_LEVEL not in os.environ and "tensorflow" not in sys.modules
     os.environ.setdefault(LOG_LEVEL, "3")
+    keep_memory()
     name = os.environ.get("KERAS_BACKEND")
     chosen = f"KERAS_BACKEND={name}" if name else "the backend in keras.json"
     try:
@@ -48,6 +51,19 @@ def import_keras() -> None:
             "~/.keras. Set it to float32; --precision sets the type of computation."
         )
     keras_tying.import_rooms()
+
+
+def keep_memory() -> None:
+    """Lets TensorFlow keep the memory of a training step for the next one, by its allocator for devices (BFC).
+
+    By default it returns memory on a processor to the system and asks for it again in each step, which can take longer
+    than the step itself where steps are short. The allocator may use all memory of the machine: its default limit is 64
+    GiB. Does nothing if the user has set `TF_CPU_ALLOCATOR_USE_BFC`, or after TensorFlow's first operation.
+    """
+    if sys.platform == "linux" and ALLOCATOR not in os.environ:
+        os.environ[ALLOCATOR] = "1"
+        mebibytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2**20
+        os.environ.setdefault("TF_CPU_BFC_MEM_LIMIT_IN_MB", str(mebibytes))
 
 
 @contextmanager

@@ -232,6 +232,23 @@ def test_keras_knows_all_classes_after(imports, run_python):
     assert run_python("-c", imports + REGISTERED).stdout == f"{CLASSES}\n"
 
 
+MEMORY = """
+from keras_tying.commands.keras_setup import import_keras
+import_keras()
+import tensorflow as tf
+try:
+    tf.config.experimental.get_memory_info("CPU:0")  # known of the allocator that keeps memory only
+    print("kept")
+except ValueError:
+    print("returned")
+"""
+
+
+@pytest.mark.parametrize(("environment", "memory"), [({}, "kept"), ({"TF_CPU_ALLOCATOR_USE_BFC": "0"}, "returned")])
+def test_tensorflow_keeps_its_memory_in_commands_unless_the_user_forbids_it(environment, memory, run_python):
+    assert run_python("-c", MEMORY, **environment).stdout == f"{memory}\n"
+
+
 @pytest.mark.parametrize("module", ["keras_tying", "keras_tying.distribution.local_cluster"])
 def test_modules_that_are_commands_start_without_keras(module, tmp_path, run_python):
     (tmp_path / "keras.py").write_text("raise SystemExit('Keras is imported')")
