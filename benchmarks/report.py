@@ -29,6 +29,7 @@ COLOURS = {
     "JoeyNMT": "tab:green",
     "gensim": "tab:purple",
     "automatic gradients": "tab:gray",
+    "memory returned": "silver",
 }
 PANELS_PER_ROW = 3
 TITLES = {
@@ -287,7 +288,7 @@ def draw(found: dict[str, dict], path: Path) -> None:
         places = np.arange(len(results)) + width * (len(others) - 1) / 2
         axes.set_xticks(places, names, fontsize=6 if crowded else 10)
         axes.set_title(part.replace("_", " "), fontsize=10)
-    figure.legend(legend.values(), legend.keys(), loc="outside lower center", ncols=len(legend), frameon=False)
+    figure.legend(legend.values(), legend.keys(), loc="outside lower center", ncols=4, frameon=False)
     figure.supylabel("times as fast")
     shown = {part: [each["speed_ratio"] for each in found[part]["results"].values()] for part in parts}
     write_png(figure, path, dpi=90, data=shown)
