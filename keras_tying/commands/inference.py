@@ -6,6 +6,7 @@ import logging
 import sys
 from collections.abc import Iterator
 from itertools import islice
+from pathlib import Path
 from typing import Any, BinaryIO
 
 from keras_tying.data.subwords import LONGEST_SENTENCE
@@ -22,7 +23,7 @@ log = logging.getLogger(__name__)
 def generate(arguments: argparse.Namespace) -> int:
     """Continues a text, or each line of standard input."""
     name, *words = arguments.generate
-    model = load_for("language_model", model_at(name))
+    model = _load("language_model", model_at(name), arguments)
     for prefix in [" ".join(words)] if words else (line for lines in _chunks(sys.stdin.buffer) for line in lines):
         text = model.generate(
             prefix,
@@ -38,7 +39,7 @@ def generate(arguments: argparse.Namespace) -> int:
 
 def score(arguments: argparse.Namespace) -> int:
     """Prints tokens, log-probability and perplexity of each line of standard input, separated by tabs."""
-    model = load_for("language_model", arguments.score)
+    model = _load("language_model", arguments.score, arguments)
     print("tokens", "log_probability", "perplexity", sep="\t")
     for sentences in _chunks(sys.stdin.buffer):
         for tokens, log_probability, perplexity in model.score(sentences):
@@ -52,7 +53,7 @@ def similar(arguments: argparse.Namespace) -> int:
     name, *words = arguments.similar
     if not words:
         raise ValueError(f"--similar needs a model and words. Received: only {name!r}")
-    vectors = load_for("skip_gram", model_at(name))
+    vectors = _load("skip_gram", model_at(name), arguments)
     found = [vectors.similar_words(word, arguments.number) for word in words]
     for word, similar_words in zip(words, found, strict=True):
         print(f"{word}:", ", ".join(f"{other} {cosine:.2f}" for other, cosine in similar_words))
@@ -61,7 +62,7 @@ def similar(arguments: argparse.Namespace) -> int:
 
 def translate(arguments: argparse.Namespace) -> int:
     """Prints the translations of the lines of standard input; `--attention` plots the first sentence's attention."""
-    translator, plot = load_for("translation", arguments.translate), arguments.attention
+    translator, plot = _load("translation", arguments.translate, arguments), arguments.attention
     first = 1
     for sentences in _chunks(sys.stdin.buffer):
         for number, sentence in enumerate(sentences, start=first):
@@ -86,6 +87,10 @@ def translate(arguments: argparse.Namespace) -> int:
 
 MODES: dict[str, Any] = {"generate": generate, "score": score, "similar": similar, "translate": translate}
 """What the options of these names do."""
+
+
+def _load(task: str, model: str | Path, arguments: argparse.Namespace) -> Any:
+    return load_for(task, model, arguments.given.get("precision"))
 
 
 def _chunks(file: BinaryIO) -> Iterator[list[str]]:

@@ -50,7 +50,7 @@ def run_training(task_class: type[Task], arguments: argparse.Namespace) -> int:
     if arguments.evaluate:
         return _evaluate(task_class, arguments)
     if arguments.export:
-        return _export(task_class, arguments.export)
+        return _export(task_class, arguments.export, arguments.given.get("precision"))
     if arguments.mode in MODES:
         return MODES[arguments.mode](arguments)
     if arguments.mode == "overlap":
@@ -296,9 +296,12 @@ def _evaluate(task_class: type[Task], arguments: argparse.Namespace) -> int:
         keras.utils.set_random_seed(task.settings.seed)
         run = Run(folder)
         results = run.read_results()  # before the model: they may be those of one that is older, but not of a newer one
-        model = model_of(folder)
+        precision = arguments.given.get("precision", task.settings.precision)
+        model = model_of(folder, precision)
         task.open_text()
         for line, metrics in task.evaluate(model, arguments):
+            if precision != task.settings.precision:
+                metrics |= {name: f"{metrics[name]}, {precision}" for name in metrics if name.endswith("_settings")}
             print(f"{folder.name:12} {line}" if folder.parent == arguments.evaluate else line, flush=True)
             if not metrics or not results:  # a trained model of the zoo has none
                 continue
@@ -320,8 +323,8 @@ def _trained(task_class: type[Task], model: str | Path) -> list[tuple[Task, Path
     return [(task, folder)]
 
 
-def _export(task_class: type[Task], folder: Path) -> int:
+def _export(task_class: type[Task], folder: Path, precision: str | None) -> int:
     for run in _find_runs(task_class, folder):
-        export(open_task(task_class, run), run)
+        export(open_task(task_class, run), run, precision)
         print(f"SavedModel      {run.saved_model}", flush=True)
     return 0

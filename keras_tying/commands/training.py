@@ -72,7 +72,7 @@ def training_command(
                 list(default_recipes),
                 settings={"nargs": "+", "metavar": "RECIPE"},
             ),
-            *_run_options(new, tuple(mode.name for mode in modes if mode.name == "generate")),
+            *_run_options(new, tuple(mode.name for mode in modes if mode.name not in new)),
             *(replace(option, group="text and model") if option.group == "options" else option for option in own),
             *_DISTRIBUTION,
         ),
@@ -84,7 +84,9 @@ def training_command(
     return command
 
 
-def _run_options(new: tuple[str, ...], drawing: tuple[str, ...]) -> tuple[Option, ...]:
+def _run_options(new: tuple[str, ...], using: tuple[str, ...]) -> tuple[Option, ...]:
+    """Options of a run, by the modes that train new models and those that use trained ones."""
+    drawing = ("generate",) if "generate" in using else ()
     options = (
         file_option(
             "run", "folder of the run, or of the runs of several recipes (default: runs/RECIPE)", metavar="FOLDER"
@@ -98,7 +100,13 @@ def _run_options(new: tuple[str, ...], drawing: tuple[str, ...]) -> tuple[Option
             settings={"type": whole(0, LARGEST_SEED)},
         ),
         Option("epochs", "number of epochs, instead of the recipe's", TRAINED, settings={"type": whole(1)}),
-        Option("precision", "type of computation", default="float32", settings={"choices": get_args(Precision)}),
+        Option(
+            "precision",
+            "type of computation; that of a trained model is by default that of its training",
+            (DEFAULT_MODE, "evaluate", "export", *using),
+            "float32",
+            settings={"choices": get_args(Precision)},
+        ),
         Option(
             "set",
             "change values of the recipe, for example optimisation.learning_rate=0.5",

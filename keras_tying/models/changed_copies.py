@@ -1,20 +1,22 @@
-"""Copies of a model with another vocabulary, tied, untied or without LoRA. They train on where the model was."""
+"""Copies of a model: with other words, tied, untied, without LoRA, in another precision. They train on where it was."""
 
 import h5py
 
 from keras_tying.models.embedding_changes import tied, untied, with_words, without_lora, words_of_rows, words_of_size
+from keras_tying.models.precision import with_precision
 
 
 class ChangedCopies:
-    """Mixin for a model of embedding layers: copies with another vocabulary, tied, untied or without LoRA."""
+    """Mixin for a model of embedding layers: its changed copies."""
 
     def resized(self, vocabulary_size=None, *, source_vocabulary_size=None):
         """A copy of the model with fewer or more words. New words start at the mean of all words.
 
-        Keras cannot change the shape of a variable, so this and the methods `with_rows`, `tied_copy`, `untied_copy` and
-        `without_lora` give new models, which share no variable with this one. They are compiled as this one is, and the
-        state of its optimizer comes along: moments and averages follow their words, the moments of new words are zero,
-        their averages start as their weights do, and training goes on as it would have. A carried state is not copied.
+        Keras cannot change the shape of a variable, so this and the methods `with_rows`, `tied_copy`, `untied_copy`,
+        `without_lora` and `with_precision` give new models, which share no variable with this one. They are compiled as
+        this one is, and the state of its optimizer comes along: moments and averages follow their words, the moments of
+        new words are zero, their averages start as their weights do, and training goes on as it would have. A carried
+        state is not copied.
 
         Args:
             vocabulary_size: Optional integer, the words that the model scores. With three-way tying they are the source
@@ -117,6 +119,28 @@ class ChangedCopies:
         False
         """
         return without_lora(self)
+
+    def with_precision(self, precision):
+        """A copy that computes in another precision, as `resized` gives one. Its variables have the same values.
+
+        A model that was trained in bfloat16 is slow on a processor that does not compute in it; in float32 it is not.
+
+        Args:
+            precision: The dtype policy of the copy, for example `"float32"` or `"mixed_bfloat16"`. Layers whose policy
+                is another than the model's keep it.
+
+        Raises:
+            ValueError: If it is not the name of a policy, or its variables have another dtype than the model's; else as
+                for `resized`.
+
+        Example:
+
+        >>> import keras_tying as kt
+        >>> model = kt.zoo.recurrent_language_model(100, 8, dtype="mixed_bfloat16")
+        >>> model.with_precision("float32").embedding.compute_dtype
+        'float32'
+        """
+        return with_precision(self, precision)
 
     def load_weights(self, filepath, skip_mismatch=False, **kwargs):
         """Loads weights of a model with the same tying; arguments are those of `keras.Model.load_weights`.

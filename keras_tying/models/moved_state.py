@@ -1,4 +1,4 @@
-"""Moves the weights of a model and the state of its optimizer into a copy whose embeddings are changed."""
+"""Moves the weights of a model and the state of its optimizer into a changed copy."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -26,7 +26,7 @@ Name = Place | int
 
 
 class Change(NamedTuple):
-    """What becomes of the embeddings of a model.
+    """What becomes of a model and its embeddings.
 
     Attributes:
         config: Changes the configuration of the model.
@@ -40,7 +40,7 @@ class Change(NamedTuple):
 
 
 def changed_copy(model, change):
-    """A copy of a model after a change of its embeddings, compiled as the model and with the state of its optimizer."""
+    """A copy of a model after a change, compiled as the model and with the state of its optimizer."""
     write_back(model)
     config = model.get_config()
     if quantized := [each for each in leaf_layers(model) if each.quantization_mode is not None]:
@@ -71,6 +71,8 @@ def _copy_state(model, copy, change, names, weights):
     old, new = model.optimizer, copy.optimizer
     if not new.built:
         new.build(copy.trainable_variables)
+    if type(old) is not type(new):  # one is a LossScaleOptimizer, whose scale the other does not need
+        old, new = (getattr(each, "inner_optimizer", each) for each in (old, new))
     old_slots, new_slots = slots_of(old), slots_of(new)
     numbers = _numbers(old, old_slots)
     if others := [each.path for each in numbers if len(each.shape)]:

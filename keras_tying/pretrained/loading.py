@@ -14,7 +14,7 @@ from keras_tying.training.task import Task, check_run, open_task
 from keras_tying.zoo.presets import MANIFEST, find_preset, model_at, parse_manifest, read_preset
 
 
-def load(name_or_folder: str | os.PathLike, *, sha256: str | None = None) -> Any:
+def load(name_or_folder: str | os.PathLike, *, sha256: str | None = None, precision: str | None = None) -> Any:
     """Loads a trained model with its text side, on every backend of Keras.
 
     Args:
@@ -25,13 +25,14 @@ def load(name_or_folder: str | os.PathLike, *, sha256: str | None = None) -> Any
               or as a `Path`.
             - The `https://` address of a folder that holds a preset. Its files are downloaded once.
         sha256: SHA-256 of `preset.json`, which has those of the other files; needed with an address.
+        precision: Dtype policy in which the model computes, for example `"float32"`. Default: that of its training.
 
     Returns:
         `TrainedLanguageModel`, `TrainedTranslator`, `TrainedJointLanguageModel` or `TrainedWordVectors`, see
         `keras_tying.inference`. Its attribute `model` is the `keras.Model`.
 
     Raises:
-        ValueError: If there is no such model, a file is damaged, or the preset has a newer format.
+        ValueError: If there is no such model or precision, a file is damaged, or the preset has a newer format.
         FileNotFoundError: If the folder is no run and no preset, or its training has not ended.
         ConnectionError: If an address cannot be reached.
 
@@ -43,19 +44,20 @@ def load(name_or_folder: str | os.PathLike, *, sha256: str | None = None) -> Any
     3
     """
     task, folder = open_trained(name_or_folder, sha256)
-    return task.trained(model_of(folder))
+    return task.trained(model_of(folder, precision))
 
 
-def load_for(task: str, name_or_folder: str | os.PathLike) -> Any:
+def load_for(task: str, name_or_folder: str | os.PathLike, precision: str | None = None) -> Any:
     """Loads a trained model of one task, a name in `TASKS`. Raises ValueError, also if the model is of another task."""
     opened, folder = open_trained(name_or_folder)
     check_run(TASKS[task], Run(folder))
-    return opened.trained(model_of(folder))
+    return opened.trained(model_of(folder, precision))
 
 
-def model_of(folder: Path) -> keras.Model:
-    """The model of a preset or of a run, by its folder."""
-    return read_model(folder) if (folder / MANIFEST).is_file() else Run(folder).load_model()
+def model_of(folder: Path, precision: str | None = None) -> keras.Model:
+    """The model of a preset or of a run, by its folder; in the precision of its training, or in another."""
+    model: Any = read_model(folder) if (folder / MANIFEST).is_file() else Run(folder).load_model()
+    return model if precision in (None, model.dtype_policy.name) else model.with_precision(precision)
 
 
 def open_trained(name_or_folder: str | os.PathLike, sha256: str | None = None) -> tuple[Task, Path]:

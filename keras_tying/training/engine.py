@@ -4,6 +4,7 @@ import shlex
 from collections.abc import Mapping
 from contextlib import nullcontext
 from pathlib import Path
+from typing import Any
 
 import keras
 
@@ -293,8 +294,8 @@ def finish(task: Task, model: keras.Model, run: Run, progress: Progress, distrib
     print("\n".join(f"{what:14}  {where}" for what, where in places.items()), flush=True)
 
 
-def export(task: Task, run: Run) -> None:
-    """Writes the SavedModel of a trained run of any backend.
+def export(task: Task, run: Run, precision: str | None = None) -> None:
+    """Writes the SavedModel of a trained run of any backend, by default in the precision of its training.
 
     Raises:
         ValueError: If the current backend is not TensorFlow, or a folder of the run is a link to another place.
@@ -307,7 +308,8 @@ def export(task: Task, run: Run) -> None:
             f"Received: KERAS_BACKEND={backend.NAME}"
         )
     with run.locked():
-        task.export(run.load_model(), run.saved_model)
+        model: Any = run.load_model()
+        task.export(model if precision is None else model.with_precision(precision), run.saved_model)
 
 
 def export_command(task: Task, run: Run) -> str:

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import keras_tying as kt
-from keras_tying.backend.keras_internals import slots_of
+from keras_tying.backend.keras_internals import leaf_layers, slots_of
 from keras_tying.pretrained.weights import read_model, write_model
 
 V, S, H = 9, 7, 4  # words of the model, source words, width
@@ -69,6 +69,7 @@ TO_TIED = {
     "JointLanguageModel, untied": {},
     "SkipGram, untied": {},
 }
+TO_PRECISION = ("LanguageModel, tied", "Translator, three-way", "JointLanguageModel, tied", "SkipGram, tied")
 
 
 def train(model):
@@ -393,3 +394,27 @@ def test_lora_is_merged_and_quantization_waits(name):
     model.quantize("int8")
     with pytest.raises(ValueError, match="must not be quantized"):
         model.resized(V + 1)
+
+
+@pytest.mark.parametrize("precision", ["mixed_bfloat16", "mixed_float16"])
+@pytest.mark.parametrize("name", TO_PRECISION)
+def test_a_copy_in_another_precision_computes_nearly_the_same_and_returns(name, precision):
+    model = make(name)
+    copy = model.with_precision(precision)
+    computing = [copy, *(layer for layer in leaf_layers(copy) if layer.trainable_variables)]
+    assert {layer.compute_dtype for layer in computing} == {precision.removeprefix("mixed_")}
+    assert {variable.dtype for variable in copy.trainable_variables} == {"float32"}
+    assert not np.array_equal(outputs(copy), outputs(model))
+    np.testing.assert_allclose(outputs(copy), outputs(model), atol=0.1)
+    scales = isinstance(copy.optimizer, keras.optimizers.LossScaleOptimizer)
+    assert scales == (precision == "mixed_float16")
+    back = copy.with_precision("float32")
+    np.testing.assert_array_equal(outputs(back), outputs(model))
+    assert train(back) == train(model)
+    np.testing.assert_array_equal(outputs(back), outputs(model))
+
+
+@pytest.mark.parametrize("precision", ["bfloat16", "float64", "int8_from_float32"])
+def test_precisions_that_change_variables_are_refused(precision):
+    with pytest.raises(ValueError, match=f"variables in float32.*Received: precision='{precision}'"):
+        MAKE["LanguageModel, tied"]().with_precision(precision)

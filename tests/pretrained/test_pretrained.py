@@ -7,6 +7,7 @@ import keras
 import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
+from tensorflow.core.protobuf import saved_model_pb2
 
 import keras_tying as kt
 from keras_tying.data.downloads import cache
@@ -61,6 +62,23 @@ def test_a_run_and_its_preset_give_the_same_model_but_for_rounding(run, presets)
     assert from_run.vocabulary.words == from_preset.vocabulary.words
     for ours, theirs in zip(from_run.model.weights, from_preset.model.weights, strict=True):
         np.testing.assert_array_equal(np.array(ours).astype(np.float16), theirs)
+
+
+def test_run_and_preset_load_in_another_precision(run, presets):
+    for folder in (run.folder, presets / "mine"):
+        loaded = kt.load(folder, precision="mixed_bfloat16")
+        assert loaded.model.hidden_layers[-1].compute_dtype == "bfloat16"
+        assert loaded.perplexity(["the value"]) == pytest.approx(kt.load(folder).perplexity(["the value"]), rel=0.02)
+
+
+def test_precision_of_a_trained_model_on_the_command_line(run):
+    text = run.results.read_text()
+    main(["lm", "--evaluate", str(run.folder), "--temperature", "--precision", "mixed_bfloat16"])
+    assert json.loads(run.results.read_text())["temperature_settings"].endswith(", mixed_bfloat16")
+    run.results.write_text(text)
+    main(["lm", "--export", str(run.folder), "--precision", "mixed_bfloat16"])
+    saved = saved_model_pb2.SavedModel.FromString((run.saved_model / "saved_model.pb").read_bytes())
+    assert "DT_BFLOAT16" in str(saved)
 
 
 def test_the_published_weights_are_measured_beside_those_of_the_run(run, presets):
