@@ -283,7 +283,7 @@ def test_in_bfloat16_outputs_are_nearer_to_the_exact_ones_than_those_of_the_stoc
         layer.build(inputs.shape)
         layer.set_weights(ours.get_weights())
     error, stock_error = (np.abs(np.array(layer(inputs), "float64") - exact(inputs)).mean() for layer in (ours, stock))
-    assert error < stock_error / 2
+    assert error < 0.75 * stock_error  # half on processors that compute in bfloat16, 0.6 where TensorFlow emulates it
 
 
 def test_float64_stays_float64(rng):
