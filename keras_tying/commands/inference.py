@@ -53,7 +53,7 @@ def similar(arguments: argparse.Namespace) -> int:
     name, *words = arguments.similar
     if not words:
         raise ValueError(f"--similar needs a model and words. Received: only {name!r}")
-    vectors = _load("skip_gram", model_at(name), arguments)
+    vectors = load_for("skip_gram", model_at(name))
     found = [vectors.similar_words(word, arguments.number) for word in words]
     for word, similar_words in zip(words, found, strict=True):
         print(f"{word}:", ", ".join(f"{other} {cosine:.2f}" for other, cosine in similar_words))

@@ -58,7 +58,8 @@ def keep_memory() -> None:
 
     By default it returns memory on a processor to the system and asks for it again in each step, which can take longer
     than the step itself where steps are short. The allocator may use all memory of the machine: its default limit is 64
-    GiB. Does nothing if the user has set `TF_CPU_ALLOCATOR_USE_BFC`, or after TensorFlow's first operation.
+    GiB. On Linux only, and without effect if the user has set `TF_CPU_ALLOCATOR_USE_BFC`, or after TensorFlow's first
+    operation.
     """
     if sys.platform == "linux" and ALLOCATOR not in os.environ:
         os.environ[ALLOCATOR] = "1"

@@ -180,7 +180,7 @@ def _new_settings(
         "recipe": changed_recipe(recipe, changes).model_dump(exclude_none=True),
         "recipe_name": recipe_name,
         "seed": arguments.seed,
-        "precision": arguments.precision,
+        "precision": arguments.precision or "float32",
         "command": reproducing_command(task_class, arguments, recipe_name),
         "data_dir": resolved(getattr(arguments, "data_dir", None)),  # not every task takes them
         "files": files

@@ -38,6 +38,7 @@ def training_command(
     """
     modes = tuple(modes)
     new = (DEFAULT_MODE, *(mode.name for mode in modes if mode.settings == FLAG))
+    using = ("evaluate", "export", *(mode.name for mode in modes if mode.name not in new))
 
     def work(arguments: argparse.Namespace) -> int:
         resolve_strategy(arguments.strategy, arguments.replicas, arguments.wait_minutes)
@@ -72,7 +73,7 @@ def training_command(
                 list(default_recipes),
                 settings={"nargs": "+", "metavar": "RECIPE"},
             ),
-            *_run_options(new, tuple(mode.name for mode in modes if mode.name not in new)),
+            *_run_options(new, using),
             *(replace(option, group="text and model") if option.group == "options" else option for option in own),
             *_DISTRIBUTION,
         ),
@@ -87,6 +88,7 @@ def training_command(
 def _run_options(new: tuple[str, ...], using: tuple[str, ...]) -> tuple[Option, ...]:
     """Options of a run, by the modes that train new models and those that use trained ones."""
     drawing = ("generate",) if "generate" in using else ()
+    computing = () if "similar" in using else using  # word vectors are only looked up
     options = (
         file_option(
             "run", "folder of the run, or of the runs of several recipes (default: runs/RECIPE)", metavar="FOLDER"
@@ -102,9 +104,8 @@ def _run_options(new: tuple[str, ...], using: tuple[str, ...]) -> tuple[Option, 
         Option("epochs", "number of epochs, instead of the recipe's", TRAINED, settings={"type": whole(1)}),
         Option(
             "precision",
-            "type of computation; that of a trained model is by default that of its training",
-            (DEFAULT_MODE, "evaluate", "export", *using),
-            "float32",
+            "type of computation (default: float32, with a trained model that of its training)",
+            (DEFAULT_MODE, *computing),
             settings={"choices": get_args(Precision)},
         ),
         Option(

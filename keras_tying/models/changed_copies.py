@@ -126,12 +126,12 @@ class ChangedCopies:
         A model that was trained in bfloat16 is slow on a processor that does not compute in it; in float32 it is not.
 
         Args:
-            precision: The dtype policy of the copy, for example `"float32"` or `"mixed_bfloat16"`. Layers whose policy
-                is another than the model's keep it.
+            precision: The dtype policy of the copy, for example `"float32"` or `"mixed_bfloat16"`. It takes the place
+                of the model's, which is that of its embedding unless it was given. Layers with another keep theirs.
 
         Raises:
-            ValueError: If it is not the name of a policy, or its variables have another dtype than the model's; else as
-                for `resized`.
+            ValueError: If it is not the name of a policy, its variables have another dtype than the model's, or the
+                model has a `DTypePolicyMap`; else as for `resized`, but any embedding will do.
 
         Example:
 

@@ -104,7 +104,8 @@ def _names(model) -> dict[int, Name]:
     """
     names: dict[int, Name] = {
         id(each): (argument, each.name)
-        for argument, layer in embedding_layers(model).items()
+        for argument, layer in _embedding_arguments(model).items()
+        if isinstance(layer, keras.layers.Embedding)
         for each in layer.variables
     }
     names |= {id(getattr(model, name)): ("", name) for name in COUNTS if hasattr(model, name)}
@@ -129,9 +130,14 @@ def embedding_layers(model):
     Raises:
         ValueError: If one has no matrix with a row for each word.
     """
-    config = model.get_config()
-    layers = {name: getattr(model, name) for name in ARGUMENTS if config.get(name) and SHARED not in config[name]}
+    layers = _embedding_arguments(model)
     for name, layer in layers.items():
         if not isinstance(layer, keras.layers.Embedding):
             raise ValueError(f"`{name}` must be a keras.layers.Embedding or a TiedEmbedding. Received: {layer!r}")
     return layers
+
+
+def _embedding_arguments(model):
+    """The layers that a model was given by the names in `ARGUMENTS`, each once."""
+    config = model.get_config()
+    return {name: getattr(model, name) for name in ARGUMENTS if config.get(name) and SHARED not in config[name]}

@@ -7,13 +7,15 @@ from keras_tying.models.moved_state import Change, changed_copy
 
 def with_precision(model, precision):
     """A copy in which `precision` is the dtype policy of the model and of its layers that had the same as the model."""
-    policy = keras.dtype_policies.get(precision)
-    if type(policy) is not keras.dtype_policies.DTypePolicy or policy.variable_dtype != model.variable_dtype:
+    own, policy = model.dtype_policy, precision and keras.dtype_policies.get(precision)
+    if not _is_plain(policy) or policy.variable_dtype != own.variable_dtype:
         raise ValueError(
-            f"`precision` must be a dtype policy with variables in {model.variable_dtype}, as those of the model, and "
+            f"`precision` must be a dtype policy with variables in {own.variable_dtype}, as those of the model, and "
             f"without quantization. Received: precision={precision!r}"
         )
-    before, after = (keras.dtype_policies.serialize(each) for each in (model.dtype_policy, policy))
+    if not _is_plain(own):
+        raise ValueError(f"The model must have one dtype policy, not a map of them. Received: {own!r}")
+    before, after = (keras.dtype_policies.serialize(each) for each in (own, policy))
 
     def replaced(value):
         if value == before:
@@ -23,6 +25,10 @@ def with_precision(model, precision):
         return [replaced(each) for each in value] if isinstance(value, list) else value
 
     return changed_copy(model, Change(lambda config: config.update(replaced(config)), _same, _same))
+
+
+def _is_plain(policy):
+    return type(policy) is keras.dtype_policies.DTypePolicy
 
 
 def _same(values):

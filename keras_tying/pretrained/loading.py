@@ -9,7 +9,7 @@ import keras
 from keras_tying.data.downloads import download
 from keras_tying.pretrained.weights import read_model
 from keras_tying.tasks import TASKS
-from keras_tying.training.runs import Run
+from keras_tying.training.runs import Run, in_precision
 from keras_tying.training.task import Task, check_run, open_task
 from keras_tying.zoo.presets import MANIFEST, find_preset, model_at, parse_manifest, read_preset
 
@@ -56,8 +56,8 @@ def load_for(task: str, name_or_folder: str | os.PathLike, precision: str | None
 
 def model_of(folder: Path, precision: str | None = None) -> keras.Model:
     """The model of a preset or of a run, by its folder; in the precision of its training, or in another."""
-    model: Any = read_model(folder) if (folder / MANIFEST).is_file() else Run(folder).load_model()
-    return model if precision in (None, model.dtype_policy.name) else model.with_precision(precision)
+    is_preset = (folder / MANIFEST).is_file()
+    return in_precision(read_model(folder), precision) if is_preset else Run(folder).load_model(precision)
 
 
 def open_trained(name_or_folder: str | os.PathLike, sha256: str | None = None) -> tuple[Task, Path]:

@@ -4,7 +4,6 @@ import shlex
 from collections.abc import Mapping
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Any
 
 import keras
 
@@ -308,8 +307,7 @@ def export(task: Task, run: Run, precision: str | None = None) -> None:
             f"Received: KERAS_BACKEND={backend.NAME}"
         )
     with run.locked():
-        model: Any = run.load_model()
-        task.export(model if precision is None else model.with_precision(precision), run.saved_model)
+        task.export(run.load_model(precision), run.saved_model)
 
 
 def export_command(task: Task, run: Run) -> str:

@@ -190,8 +190,8 @@ class Run:
     def settings(self) -> RunSettings:
         return load_table(RunSettings, self.config)
 
-    def load_model(self) -> keras.Model:
-        """The trained model.
+    def load_model(self, precision: str | None = None) -> keras.Model:
+        """The trained model, in the precision of its training or in another.
 
         Raises:
             FileNotFoundError: If training has not ended.
@@ -199,9 +199,10 @@ class Run:
         """
         self.check_finished()
         try:
-            return keras.saving.load_model(self.model)
+            model = keras.saving.load_model(self.model)
         except (ValueError, TypeError, LookupError, OSError, EOFError, RuntimeError, BadZipFile, zlib.error) as error:
             raise ValueError(f"{self.model} cannot be loaded: {error}") from error
+        return in_precision(model, precision)
 
     def check_finished(self) -> None:
         """Raises FileNotFoundError if training has not ended."""
@@ -290,6 +291,11 @@ def training_record(settings: RunSettings, progress: Progress, unit: str, size: 
         "command": settings.command,
         "history": progress.history,
     }
+
+
+def in_precision(model: Any, precision: str | None) -> keras.Model:
+    """A model of the library, or its copy that computes in another precision."""
+    return model if precision in (None, model.dtype_policy.name) else model.with_precision(precision)
 
 
 def trained_in(environments: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

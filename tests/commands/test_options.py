@@ -245,7 +245,10 @@ except ValueError:
 
 
 @pytest.mark.parametrize(("environment", "memory"), [({}, "kept"), ({"TF_CPU_ALLOCATOR_USE_BFC": "0"}, "returned")])
-def test_tensorflow_keeps_its_memory_in_commands_unless_the_user_forbids_it(environment, memory, run_python):
+def test_tensorflow_keeps_its_memory_in_commands_unless_the_user_forbids_it(
+    environment, memory, run_python, monkeypatch
+):
+    monkeypatch.delenv("TF_CPU_ALLOCATOR_USE_BFC", raising=False)  # set by commands that ran in this process
     assert run_python("-c", MEMORY, **environment).stdout == f"{memory}\n"
 
 

@@ -414,7 +414,29 @@ def test_a_copy_in_another_precision_computes_nearly_the_same_and_returns(name, 
     np.testing.assert_array_equal(outputs(back), outputs(model))
 
 
-@pytest.mark.parametrize("precision", ["bfloat16", "float64", "int8_from_float32"])
+def test_layers_with_a_policy_of_their_own_keep_it():
+    hidden = [keras.layers.Dense(H, dtype="mixed_bfloat16"), keras.layers.Dense(H)]
+    model = kt.models.LanguageModel(kt.layers.TiedEmbedding(V, H), hidden)
+    copy = model.with_precision("mixed_float16")
+    assert [layer.compute_dtype for layer in copy.hidden_layers] == ["bfloat16", "float16"]
+
+
+@pytest.mark.parametrize("tied", [True, False])
+def test_a_model_with_an_adaptive_embedding_has_a_copy_in_another_precision(tied):
+    model = kt.zoo.recurrent_language_model(V, H, tied=tied, adaptive_cutoffs=[4])
+    copy = model.with_precision("mixed_bfloat16")
+    np.testing.assert_array_equal(outputs(copy.with_precision("float32")), outputs(model))
+    assert copy.hidden_layers[-1].compute_dtype == "bfloat16"
+
+
+def test_a_model_with_a_map_of_policies_has_no_copy_in_another_precision():
+    policies = keras.dtype_policies.DTypePolicyMap(default_policy="float32")
+    model = kt.models.LanguageModel(kt.layers.TiedEmbedding(V, H), [keras.layers.Dense(H)], dtype=policies)
+    with pytest.raises(ValueError, match="must have one dtype policy"):
+        model.with_precision("mixed_bfloat16")
+
+
+@pytest.mark.parametrize("precision", ["bfloat16", "float64", "int8_from_float32", None])
 def test_precisions_that_change_variables_are_refused(precision):
-    with pytest.raises(ValueError, match=f"variables in float32.*Received: precision='{precision}'"):
+    with pytest.raises(ValueError, match=f"variables in float32.*Received: precision={precision!r}"):
         MAKE["LanguageModel, tied"]().with_precision(precision)
