@@ -72,4 +72,4 @@ def test_the_fast_recurrence_equals_the_portable_one(run_python):
     found = json.loads(run_python("-c", PROGRAM, KERAS_BACKEND="jax").stdout.splitlines()[-1])
     assert len(found) == 20
     for name, differences in found.items():
-        assert max(differences) < 1e-6, name
+        assert max(differences) < 2e-6, name  # of float32: processors sum in different orders

@@ -81,7 +81,8 @@ def test_a_larger_model_has_the_mean_of_all_words(text, tied):
     model = trained(text, tied=tied)
     larger = model.resized(V + 3)
     assert larger.vocabulary_size == V + 3
-    np.testing.assert_array_equal(logits(larger, text)[..., :V], logits(model, text))
+    # products of other sizes may be summed in another order
+    np.testing.assert_allclose(logits(larger, text)[..., :V], logits(model, text), atol=1e-6)
     for role, matrix in model.embedding_matrices().items():
         mean = np.array(matrix).mean(0)
         np.testing.assert_allclose(np.array(larger.embedding_matrices()[role])[V:], [mean] * 3, rtol=1e-5)
