@@ -133,13 +133,14 @@ def joint_claims():
         f"three seeds of the NNJM differ by {range_of_seeds:.1f}%",
         f"The source window lowers the perplexity by {gain(converged, joint, 'NNLM'):.0f}%, and the global context "
         f"lowers that of the NNLM by {gain(converged, 'NNLM-Global', 'NNLM'):.0f}%.",
-        f"On Chinese-English {len(twice)} of the {len(cells)} models of tables 3 and 4 were trained so with two seeds, the "
-        f"others with one; on Multi30k {len(results('nnjm_multi30k_converged')['cells'])}, with one.",
-        "SrcWin 7 by {1:.1f}%, with the global context by {3:.1f}%. SrcWin 5 by {0:.1f}% and {2:.1f}%,".format(*windows),
+        f"On Chinese-English {len(twice)} of the {len(cells)} models of tables 3 and 4 were trained so with two seeds, "
+        f"the others with one; on Multi30k {len(results(f'nnjm_{m30k}_converged')['cells'])}, with one.",
+        "SrcWin 7 by {1:.1f}%, with the global context by {3:.1f}%. SrcWin 5 by {0:.1f}% and {2:.1f}%".format(*windows),
+        f"lowers the perplexity of the NNLM by {gain(f'{m30k}_converged', 'NNLM-Global', 'NNLM'):.0f}%, with one seed.",
         f"all with SrcWin 3, differ by {100 * (max(narrow) / min(narrow) - 1):.0f}%",
         f"Tying raises the perplexity of most models, by up to {losses[-1]:.0f}%",
         f"{len(losses) - 1} of {len(losses)} tied models on Chinese-English are worse, by {losses[1]:.0f}% to "
-        f"{losses[-1]:.0f}%. In the {len(pairs)} pairs with two seeds, both tied models are worse than both untied ones.",
+        f"{losses[-1]:.0f}%. In the {len(pairs)} pairs with two seeds, both tied models are worse than both untied",
         f"the tied NNLM is {-gain(same_words, 'NNLM, tied', 'NNLM'):.0f}% worse, and the tied NNJM "
         f"{-gain(same_words, 'NNJM, tied', joint):.0f}%, within the seeds.",
         f"by 18% on Chinese-English and by {min(tyings[m30k]):.0f}% to {max(tyings[m30k]):.0f}% on Multi30k.",
