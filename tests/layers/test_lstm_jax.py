@@ -73,3 +73,27 @@ def test_the_fast_recurrence_equals_the_portable_one(run_python):
     assert len(found) == 20
     for name, differences in found.items():
         assert max(differences) < 2e-6, name  # of float32: processors sum in different orders
+
+
+CUDNN = """
+import jax
+import keras
+import keras_tying as kt
+from keras_tying.backend.jax import lstm as fast
+
+asked = []
+jax.default_backend = lambda: "gpu"
+fast.portable = lambda _: lambda layer, sequences, *rest: asked.append(layer.name) or fast.lstm.scan_loop(
+    layer, sequences, rest[0], rest[1], rest[3])
+for dtype in ("float32", "mixed_bfloat16", "mixed_float16"):
+    for name, arguments in {"plain": {}, "dropout": {"recurrent_dropout": 0.5}, "off": {"use_cudnn": False}}.items():
+        layer = kt.layers.LSTM(4, dtype=dtype, name=f"{dtype} {name}", **arguments)
+        layer(keras.ops.ones((2, 3, 5)), training=True)
+print(asked)
+"""
+
+
+def test_cudnn_gets_only_what_it_can_compute(run_python):
+    if importlib.util.find_spec("jax") is None:
+        pytest.skip("jax is not installed")
+    assert run_python("-c", CUDNN, KERAS_BACKEND="jax").stdout.splitlines()[-1] == "['float32 plain']"
