@@ -83,13 +83,13 @@ def run_table(runs: dict[str, list[dict[str, Any]]]) -> str:
             name,
             f"{runs[name][0]['parameters']:,}",
             epochs(runs[name][0]),
-            f"{statistics.fmean(map(core_hours, runs[name])):.1f}{'' if all(map(is_timed, runs[name])) else CLOCK}",
+            hours(runs[name]),
             *(perplexities(name, metric) for metric in metrics),
             str(len(runs[name])),
         ]
         for name in sorted(runs, key=validation)
     ]
-    columns = ["run", "parameters", "epochs", "core-hours", "validation", "test"]
+    columns = ["run", "parameters", "epochs", "hours", "validation", "test"]
     columns += [f"test, {title}" for title in EVALUATIONS.values()] + ["seeds"]
     return table(columns, "|---|" + "--:|" * (len(columns) - 1), rows)
 
@@ -97,6 +97,18 @@ def run_table(runs: dict[str, list[dict[str, Any]]]) -> str:
 def epochs(results: dict[str, Any]) -> str:
     """Number of epochs, after those of the run that this one continues."""
     return f"{epochs(results['start'])} + {results['epochs']}" if "start" in results else str(results["epochs"])
+
+
+def hours(seeds: list[dict[str, Any]]) -> str:
+    """Mean core-hours of seeds, or the hours of their GPU."""
+    if any(map(on_gpu, seeds)):
+        return f"{statistics.fmean(seed['wall_time_seconds'] for seed in seeds) / 3600:.1f} ({seeds[0]['device']})"
+    return f"{statistics.fmean(map(core_hours, seeds)):.1f}{'' if all(map(is_timed, seeds)) else CLOCK}"
+
+
+def on_gpu(results: dict[str, Any]) -> bool:
+    """Whether a training, or the one that it continues, did not run on cores of a processor."""
+    return not results["device"].endswith(("core", "cores")) or ("start" in results and on_gpu(results["start"]))
 
 
 def core_hours(results: dict[str, Any]) -> float:
@@ -115,10 +127,12 @@ def is_timed(results: dict[str, Any]) -> bool:
 
 
 def curves(folder: Path) -> dict[str, list[tuple[float, float]]]:
-    """Core-hours and validation perplexity of the epochs of each run's first seed, by name."""
+    """Core-hours and validation perplexity of the epochs of each run's first seed, by name; not of runs on a GPU."""
     found = {}
     for size in load_table(Page, folder / "studies" / "low_perplexity.toml").sizes:
         for name, seeds in runs_of(size, folder / "results").items():
+            if on_gpu(seeds[0]):
+                continue
             history = seeds[0]["history"]
             shares = list(accumulate(1 / epoch["words_per_second"] for epoch in history))
             own = own_core_hours(seeds[0])

@@ -6,6 +6,7 @@ import pytest
 from keras_tying.zoo.recipes import recipe_folder
 from studies.low_perplexity import curves, low_perplexity_page
 
+START = "single_layer_mogrifier_tied_30_epochs"
 CONTINUED = "single_layer_mogrifier_tied_continued"
 HISTORY = [{"val_perplexity": 200.0, "words_per_second": 1000.0}, {"val_perplexity": 100.0, "words_per_second": 3000.0}]
 
@@ -18,23 +19,33 @@ def folder(tmp_path):
     (tmp_path / "results" / "small_size").mkdir(parents=True)
     for name, valid in {"wide_s1": 90.0, "wide_s2": 92.0, "narrow_screening_s1": 89.0}.items():
         results = {"validation_perplexity": valid, "test_perplexity": valid - 5, "parameters": 2_668_304, "epochs": 2}
-        results |= {"wall_time_seconds": 7200.0, "history": HISTORY}
+        results |= {"wall_time_seconds": 7200.0, "history": HISTORY, "device": "AMD EPYC, 1 core"}
         results |= {"test_perplexity_dynamic": 70.0} if name == "wide_s2" else {}
         results |= {"processor_seconds": 3600.0} if name == "narrow_screening_s1" else {}
         (tmp_path / "results" / "small_size" / f"{name}.json").write_text(json.dumps(results))
     results = {"validation_perplexity": 70.0, "test_perplexity": 66.0, "parameters": 9_932_996, "epochs": 2}
     results |= {"wall_time_seconds": 7200.0, "processor_seconds": 3600.0, "history": HISTORY, "seed": 1}
-    (tmp_path / "results" / "single_layer_mogrifier_tied.json").write_text(json.dumps(results))
+    on_gpu = results | {"device": "NVIDIA H100 80GB HBM3", "parameters": 9_932_995}
+    (tmp_path / "results" / "single_layer_mogrifier_tied.json").write_text(json.dumps(on_gpu))
+    results |= {"device": "AMD EPYC, 2 cores"}
     (tmp_path / "results" / "ten_million_parameters").mkdir()
+    (tmp_path / "results" / "ten_million_parameters" / f"{START}_s1.json").write_text(json.dumps(results))
     results |= {"validation_perplexity": 68.0, "epochs": 5, "parameters": 9_932_997}
     (tmp_path / "results" / "ten_million_parameters" / f"{CONTINUED}_s1.json").write_text(json.dumps(results))
     return tmp_path
 
 
-def test_the_result_of_a_recipe_is_a_row_and_a_curve(folder):
+def test_a_run_is_a_row_and_a_curve(folder):
     rows = [line for line in low_perplexity_page(folder).splitlines() if "9,932,996" in line]
-    assert rows == ["| single_layer_mogrifier_tied | 9,932,996 | 2 | 1.0 | 70.0 | 66.0 | | | | 1 |"]
-    assert curves(folder)["single_layer_mogrifier_tied"] == [(pytest.approx(0.75), 200.0), (pytest.approx(1.0), 100.0)]
+    assert rows == [f"| {START} | 9,932,996 | 2 | 1.0 | 70.0 | 66.0 | | | | 1 |"]
+    assert curves(folder)[START] == [(pytest.approx(0.75), 200.0), (pytest.approx(1.0), 100.0)]
+
+
+def test_the_result_of_a_recipe_on_a_gpu_is_a_row_with_the_hours_of_the_gpu_and_no_curve(folder):
+    rows = [line for line in low_perplexity_page(folder).splitlines() if "9,932,995" in line]
+    hours = "2.0 (NVIDIA H100 80GB HBM3)"
+    assert rows == [f"| single_layer_mogrifier_tied | 9,932,995 | 2 | {hours} | 70.0 | 66.0 | | | | 1 |"]
+    assert "single_layer_mogrifier_tied" not in curves(folder)
 
 
 def test_a_continued_run_has_the_time_of_both(folder):
@@ -47,7 +58,7 @@ def test_a_continued_run_without_the_seed_of_its_start_is_an_error(folder):
     results = folder / "results" / "ten_million_parameters"
     seed = json.loads((results / f"{CONTINUED}_s1.json").read_text()) | {"seed": 2}
     (results / f"{CONTINUED}_s2.json").write_text(json.dumps(seed))
-    with pytest.raises(ValueError, match="continues single_layer_mogrifier_tied, which has no results of seed 2"):
+    with pytest.raises(ValueError, match=f"continues {START}, which has no results of seed 2"):
         low_perplexity_page(folder)
 
 
