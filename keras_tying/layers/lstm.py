@@ -140,8 +140,8 @@ class LSTM(LSTMLoop):
     the loop.
 
     On JAX the gradient of the recurrent matrix is one product after the loop too. The loop of Keras runs on PyTorch, on
-    a GPU (cuDNN, unless there is recurrent dropout) and with `unroll`; on TensorFlow also with other activations than
-    `tanh` and `sigmoid`.
+    a GPU (cuDNN, unless there is recurrent dropout; on JAX in float32 only) and with `unroll`; on TensorFlow also with
+    other activations than `tanh` and `sigmoid`.
 
     With gates `i, f, g, o` and `z_t = x_t W + h_{t-1} R + b` split in four::
 
