@@ -150,17 +150,18 @@ def train_pytorch(size: Size, *, bfloat16: bool = False) -> Work:
     import torch
     from torch.nn import functional
 
-    embedding, lstm, bias = _pytorch_model(size)
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    embedding, lstm, bias = _pytorch_model(size, device)
     parameters = [*embedding.parameters(), *lstm.parameters(), bias]
     optimizer = torch.optim.SGD(parameters, 1.0)
 
     @timed
     def work(count: int) -> None:
-        inputs, targets = (torch.from_numpy(array).long() for array in tokens(size, count))
+        inputs, targets = (torch.from_numpy(array).long().to(device) for array in tokens(size, count))
         state = None
         batches = zip(inputs.split(size.batch_size), targets.split(size.batch_size), strict=True)
         for batch_inputs, batch_targets in batches:
-            with torch.autocast("cpu", torch.bfloat16, enabled=bfloat16):
+            with torch.autocast(device, torch.bfloat16, enabled=bfloat16):
                 hidden, state = lstm(embedding(batch_inputs), state)
                 logits = functional.linear(hidden.reshape(-1, size.units), embedding.weight, bias)
             state = tuple(part.detach() for part in state)
@@ -171,17 +172,18 @@ def train_pytorch(size: Size, *, bfloat16: bool = False) -> Work:
             loss.backward()
             torch.nn.utils.clip_grad_norm_(parameters, 5.0)
             optimizer.step()
+        parameters[0].cpu()  # waits for a GPU
 
     return work
 
 
-def _pytorch_model(size: Size):
+def _pytorch_model(size: Size, device: str = "cpu"):
     import torch
 
     torch.manual_seed(0)
-    embedding = torch.nn.Embedding(size.vocabulary, size.units)
-    lstm = torch.nn.LSTM(size.units, size.units, size.layers, batch_first=True)
-    bias = torch.nn.Parameter(torch.zeros(size.vocabulary))
+    embedding = torch.nn.Embedding(size.vocabulary, size.units, device=device)
+    lstm = torch.nn.LSTM(size.units, size.units, size.layers, batch_first=True, device=device)
+    bias = torch.nn.Parameter(torch.zeros(size.vocabulary, device=device))
     for parameter in (*embedding.parameters(), *lstm.parameters(), bias):
         torch.nn.init.uniform_(parameter, -0.1, 0.1)
     return embedding, lstm, bias

@@ -36,6 +36,9 @@ TITLES = {
     "training": "Training, words per second",
     "training_in_bfloat16": "Training in mixed_bfloat16, words per second; PyTorch with autocast",
     "training_on_jax": "Training on the JAX backend, words per second",
+    "training_on_gpu": "Training on the JAX backend and a GPU, words per second",
+    "training_on_gpu_in_bfloat16": "Training on the JAX backend and a GPU in mixed_bfloat16, words per second; PyTorch "
+    "with autocast",
     "matrix_products": "The matrix products of a training step alone, one after another: those of TensorFlow, "
     "which keras-tying uses, beside PyTorch's; words per second",
     "profile_on_jax": "Where the time of training on the JAX backend goes: a step, and its layers alone, forward and "
@@ -168,7 +171,7 @@ def page(found: dict[str, dict]) -> list[str]:
         "memory ratio below 1 means that it needs less memory. Models have two layers of 200 (small), 650 (medium) or",
         "1,500 (large) units and 10,000 words; the batch size is 20 and the text is random. In training, a turn has",
         f"{turns} steps. keras-tying and stock Keras do up to {STEPS_PER_EXECUTION} steps per call",
-        "(`steps_per_execution`); PyTorch is not compiled. GPU: not measured.",
+        "(`steps_per_execution`); PyTorch is not compiled.",
         "TensorFlow's matrix products alone are slower than PyTorch's in most sizes: one section below compares them,",
         "and another tells how much of a step they take.",
         f"Made by `{COMMAND}`.",

@@ -1,7 +1,8 @@
 """Measures speed and memory, and compares them with stock Keras and PyTorch.
 
-python -m benchmarks.run                     all parts, about half an hour on two cores
+python -m benchmarks.run                     all parts but those on a GPU, about half an hour on two cores
 python -m benchmarks.run training            one part
+KERAS_BACKEND=jax python -m benchmarks.run training_on_gpu    where JAX and PyTorch see a GPU; without TensorFlow
 
 Writes `results/PART.json`, with the device and the versions of the packages.
 """
@@ -10,6 +11,7 @@ import argparse
 import importlib.util
 import json
 import math
+import os
 import statistics
 from importlib import metadata
 from pathlib import Path
@@ -19,6 +21,7 @@ from benchmarks.joint_models import JointSize
 from benchmarks.large_vocabularies import BACKENDS
 from benchmarks.measure import compare, matrix_product_rate
 from benchmarks.translators import DecodingSize, TranslationSize
+from keras_tying.backend.devices import accelerators
 from keras_tying.files import supersede
 from keras_tying.training import environment
 from keras_tying.training.engine import STEPS_PER_EXECUTION
@@ -31,6 +34,7 @@ SIZES = {
 }
 NAMES = {"tensorflow": "TensorFlow", "jax": "JAX", "torch": "PyTorch"}
 STEPS_PER_TURN = {"small": 60, "medium": 10, "large": 3}
+STEPS_PER_TURN_ON_GPU = 200
 
 
 def training(rounds: int) -> dict:
@@ -55,6 +59,22 @@ def training_on_jax(rounds: int) -> dict:
         name: compare("training", SIZES[name], STEPS_PER_TURN[name], rounds, backend="jax")
         for name in ("small", "medium")
     }
+
+
+def training_on_gpu(rounds: int) -> dict:
+    """Training on the JAX backend and a GPU, beside stock Keras on that backend and PyTorch."""
+    return {name: _on_gpu("training", size, rounds) for name, size in SIZES.items()}
+
+
+def training_on_gpu_in_bfloat16(rounds: int) -> dict:
+    """Training on the JAX backend and a GPU in mixed_bfloat16, beside PyTorch's autocast."""
+    return {name: _on_gpu("training in bfloat16", size, rounds) for name, size in SIZES.items()}
+
+
+def _on_gpu(kind: str, size: Size, rounds: int) -> dict:
+    """A comparison without memory: that of the GPU is not measured."""
+    measured = compare(kind, size, STEPS_PER_TURN_ON_GPU, rounds, backend="jax")
+    return {key: value for key, value in measured.items() if "memory" not in key}
 
 
 def profile_on_jax(rounds: int) -> dict:
@@ -197,6 +217,8 @@ PARTS = {
     "training": training,
     "training_in_bfloat16": training_in_bfloat16,
     "training_on_jax": training_on_jax,
+    "training_on_gpu": training_on_gpu,
+    "training_on_gpu_in_bfloat16": training_on_gpu_in_bfloat16,
     "profile_on_jax": profile_on_jax,
     "mogrifier": mogrifier,
     "matrix_products": matrix_products,
@@ -210,17 +232,21 @@ PARTS = {
     "translation": translation,
     "joint_language_model": joint_language_model,
 }
+ON_GPU = ("training_on_gpu", "training_on_gpu_in_bfloat16")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("parts", nargs="*", help=f"some of {list(PARTS)}; default: all")
+    parser.add_argument("parts", nargs="*", help=f"some of {list(PARTS)}; default: all but {list(ON_GPU)}")
     parser.add_argument("--rounds", type=int, default=5)
     arguments = parser.parse_args()
     unknown = set(arguments.parts) - set(PARTS)
     if unknown:
         parser.error(f"Expected some of the parts {list(PARTS)}. Received: {sorted(unknown)}")
-    for name in arguments.parts or PARTS:
+    os.environ["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false"  # contenders share a GPU
+    if (on_gpu := set(arguments.parts) & set(ON_GPU)) and not accelerators():
+        parser.error(f"{sorted(on_gpu)} need KERAS_BACKEND=jax and a GPU that JAX sees. Received: no GPU.")
+    for name in arguments.parts or [name for name in PARTS if name not in ON_GPU]:
         record(name, f"python -m benchmarks.run {name} --rounds {arguments.rounds}", PARTS[name](arguments.rounds))
 
 

@@ -69,6 +69,9 @@ def test_runs_on_cores_begin_each_round_together(monkeypatch):
         def __init__(self, kind, name, size, work):
             self.cores = os.sched_getaffinity(0)
 
+        def warm_up(self):
+            calls.append(("warm up", *self.cores))
+
         def begin_turn(self):
             calls.append(("begin", *self.cores))
 
@@ -85,12 +88,13 @@ def test_runs_on_cores_begin_each_round_together(monkeypatch):
     monkeypatch.setattr(cores, "Worker", Worker)
     assert cores.words_per_second("training", [[0], [1]], TINY, steps=3) == 2 * TINY.words * 3 / 0.5
     together = [("begin", 0), ("begin", 1), ("end", 0), ("end", 1)]
-    assert calls == together * cores.ROUNDS + [("close", 0), ("close", 1)]
+    assert calls == [("warm up", 0), ("warm up", 1)] + together * cores.ROUNDS + [("close", 0), ("close", 1)]
     assert affinity[-1] == {0, 1}
 
 
 def test_a_contender_works_in_its_own_process():
     worker = measure.Worker("training", "keras-tying", TINY, 2)
+    worker.warm_up()
     assert worker.turn() > 0
     assert worker.close() >= 0
 
