@@ -20,8 +20,6 @@ ROUNDS = 3
 def words_per_second(kind: str, runs: list[list[int]], size: Size, steps: int) -> float:
     """Words per second of runs at the same time, all together. `runs` are the cores of each."""
     workers = [_worker_on(cores, kind, size, steps) for cores in runs]
-    for worker in workers:
-        worker.warm_up()
     found = []
     for _ in range(ROUNDS):
         for worker in workers:

@@ -47,8 +47,6 @@ def compare(kind: str, size: Size, work: int, rounds: int, without: tuple[str, .
         as at least 1 MiB.
     """
     workers = {name: Worker(kind, name, size, work, backend) for name in CONTENDERS[kind] if name not in without}
-    for worker in workers.values():
-        worker.warm_up()
     seconds = {name: [] for name in workers}
     for _ in range(rounds):
         for name, worker in workers.items():
@@ -72,7 +70,7 @@ def compare(kind: str, size: Size, work: int, rounds: int, without: tuple[str, .
 
 
 class Worker:
-    """A contender in its own process, where it warms up. Arguments as of `compare`."""
+    """A contender in its own process, warmed up. Arguments as of `compare`."""
 
     def __init__(self, kind: str, name: str, size: Size, work: int, backend: str = ""):
         context = multiprocessing.get_context("spawn")
@@ -81,10 +79,7 @@ class Worker:
         with _environment(KERAS_BACKEND=backend or os.environ.get("KERAS_BACKEND", "tensorflow")):
             self._process.start()
         pipe.close()  # so that a worker that fails ends the wait
-
-    def warm_up(self) -> None:
-        """Waits until the contender is warmed up."""
-        self._pipe.recv()
+        self._pipe.recv()  # warmed up
 
     def turn(self) -> float:
         """Seconds of a turn."""

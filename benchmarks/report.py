@@ -14,7 +14,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from benchmarks import scale_report, serving_report
-from benchmarks.run import RESULTS, STEPS_PER_TURN
+from benchmarks.run import RESULTS, STEPS_PER_TURN, STEPS_PER_TURN_ON_GPU
 from keras_tying.files import write_atomically
 from keras_tying.training.engine import STEPS_PER_EXECUTION
 from studies.pages import MISSING, NOT_MEASURED, between_marks, code, origin, plot, table
@@ -36,9 +36,9 @@ TITLES = {
     "training": "Training, words per second",
     "training_in_bfloat16": "Training in mixed_bfloat16, words per second; PyTorch with autocast",
     "training_on_jax": "Training on the JAX backend, words per second",
-    "training_on_gpu": "Training on the JAX backend and a GPU, words per second",
-    "training_on_gpu_in_bfloat16": "Training on the JAX backend and a GPU in mixed_bfloat16, words per second; PyTorch "
-    "with autocast",
+    "training_on_gpu": "Training on the JAX backend and a GPU, words per second; a turn has "
+    f"{STEPS_PER_TURN_ON_GPU} steps; matrix products in float32 are in TF32, for PyTorch too; memory of the GPU is not "
+    "measured",
     "matrix_products": "The matrix products of a training step alone, one after another: those of TensorFlow, "
     "which keras-tying uses, beside PyTorch's; words per second",
     "profile_on_jax": "Where the time of training on the JAX backend goes: a step, and its layers alone, forward and "

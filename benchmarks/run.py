@@ -2,7 +2,7 @@
 
 python -m benchmarks.run                     all parts but those on a GPU, about half an hour on two cores
 python -m benchmarks.run training            one part
-KERAS_BACKEND=jax python -m benchmarks.run training_on_gpu    where JAX and PyTorch see a GPU; without TensorFlow
+KERAS_BACKEND=jax python -m benchmarks.run training_on_gpu    a part on a GPU; TensorFlow need not be installed
 
 Writes `results/PART.json`, with the device and the versions of the packages.
 """
@@ -21,6 +21,7 @@ from benchmarks.joint_models import JointSize
 from benchmarks.large_vocabularies import BACKENDS
 from benchmarks.measure import compare, matrix_product_rate
 from benchmarks.translators import DecodingSize, TranslationSize
+from keras_tying.backend import NAME as BACKEND
 from keras_tying.backend.devices import accelerators
 from keras_tying.files import supersede
 from keras_tying.training import environment
@@ -62,19 +63,12 @@ def training_on_jax(rounds: int) -> dict:
 
 
 def training_on_gpu(rounds: int) -> dict:
-    """Training on the JAX backend and a GPU, beside stock Keras on that backend and PyTorch."""
-    return {name: _on_gpu("training", size, rounds) for name, size in SIZES.items()}
-
-
-def training_on_gpu_in_bfloat16(rounds: int) -> dict:
-    """Training on the JAX backend and a GPU in mixed_bfloat16, beside PyTorch's autocast."""
-    return {name: _on_gpu("training in bfloat16", size, rounds) for name, size in SIZES.items()}
-
-
-def _on_gpu(kind: str, size: Size, rounds: int) -> dict:
-    """A comparison without memory: that of the GPU is not measured."""
-    measured = compare(kind, size, STEPS_PER_TURN_ON_GPU, rounds, backend="jax")
-    return {key: value for key, value in measured.items() if "memory" not in key}
+    """Training on the JAX backend and a GPU, whose memory is not measured."""
+    results = {}
+    for name in ("medium", "large"):
+        measured = compare("training on a GPU", SIZES[name], STEPS_PER_TURN_ON_GPU, rounds)
+        results[name] = {key: value for key, value in measured.items() if "memory" not in key}
+    return results
 
 
 def profile_on_jax(rounds: int) -> dict:
@@ -217,8 +211,6 @@ PARTS = {
     "training": training,
     "training_in_bfloat16": training_in_bfloat16,
     "training_on_jax": training_on_jax,
-    "training_on_gpu": training_on_gpu,
-    "training_on_gpu_in_bfloat16": training_on_gpu_in_bfloat16,
     "profile_on_jax": profile_on_jax,
     "mogrifier": mogrifier,
     "matrix_products": matrix_products,
@@ -232,22 +224,26 @@ PARTS = {
     "translation": translation,
     "joint_language_model": joint_language_model,
 }
-ON_GPU = ("training_on_gpu", "training_on_gpu_in_bfloat16")
+ON_GPU = {"training_on_gpu": training_on_gpu}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("parts", nargs="*", help=f"some of {list(PARTS)}; default: all but {list(ON_GPU)}")
+    parts = PARTS | ON_GPU
+    parser.add_argument("parts", nargs="*", help=f"some of {list(parts)}; default: all but {list(ON_GPU)}")
     parser.add_argument("--rounds", type=int, default=5)
     arguments = parser.parse_args()
-    unknown = set(arguments.parts) - set(PARTS)
+    unknown = set(arguments.parts) - set(parts)
     if unknown:
-        parser.error(f"Expected some of the parts {list(PARTS)}. Received: {sorted(unknown)}")
-    os.environ["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false"  # contenders share a GPU
-    if (on_gpu := set(arguments.parts) & set(ON_GPU)) and not accelerators():
-        parser.error(f"{sorted(on_gpu)} need KERAS_BACKEND=jax and a GPU that JAX sees. Received: no GPU.")
-    for name in arguments.parts or [name for name in PARTS if name not in ON_GPU]:
-        record(name, f"python -m benchmarks.run {name} --rounds {arguments.rounds}", PARTS[name](arguments.rounds))
+        parser.error(f"Expected some of the parts {list(parts)}. Received: {sorted(unknown)}")
+    if on_gpu := set(arguments.parts) & set(ON_GPU):
+        os.environ["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false"  # contenders share the GPU
+        if BACKEND != "jax" or not accelerators():
+            parser.error(f"{sorted(on_gpu)} needs KERAS_BACKEND=jax and a GPU. Received: {BACKEND}, no GPU of JAX.")
+    for name in arguments.parts or PARTS:
+        variables = "KERAS_BACKEND=jax " if name in ON_GPU else ""
+        command = f"{variables}python -m benchmarks.run {name} --rounds {arguments.rounds}"
+        record(name, command, parts[name](arguments.rounds))
 
 
 def record(name: str, command: str, results: dict) -> None:

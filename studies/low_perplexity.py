@@ -95,25 +95,34 @@ def run_table(runs: dict[str, list[dict[str, Any]]]) -> str:
 
 
 def epochs(results: dict[str, Any]) -> str:
-    """Number of epochs, after those of the run that this one continues."""
-    return f"{epochs(results['start'])} + {results['epochs']}" if "start" in results else str(results["epochs"])
+    """Number of epochs, after those of the runs that this one continues."""
+    return " + ".join(str(training["epochs"]) for training in trainings(results))
 
 
 def hours(seeds: list[dict[str, Any]]) -> str:
-    """Mean core-hours of seeds, or the hours of their GPU."""
-    if any(map(on_gpu, seeds)):
-        return f"{statistics.fmean(seed['wall_time_seconds'] for seed in seeds) / 3600:.1f} ({seeds[0]['device']})"
-    return f"{statistics.fmean(map(core_hours, seeds)):.1f}{'' if all(map(is_timed, seeds)) else CLOCK}"
+    """Mean core-hours of seeds; if a GPU was used, hours on the clock with the names of the devices."""
+    of_all = [training for seed in seeds for training in trainings(seed)]
+    if any(map(on_gpu, of_all)):
+        devices = dict.fromkeys(training["device"] for training in of_all)
+        mean = sum(training["wall_time_seconds"] for training in of_all) / len(seeds) / 3600
+        return f"{mean:.1f} ({' and '.join(devices)})"
+    timed = all("processor_seconds" in training for training in of_all)
+    return f"{statistics.fmean(map(core_hours, seeds)):.1f}{'' if timed else CLOCK}"
+
+
+def trainings(results: dict[str, Any]) -> list[dict[str, Any]]:
+    """The trainings of a run: those that it continues, and its own."""
+    return [*(trainings(results["start"]) if "start" in results else []), results]
 
 
 def on_gpu(results: dict[str, Any]) -> bool:
-    """Whether a training, or the one that it continues, did not run on cores of a processor."""
-    return not results["device"].endswith(("core", "cores")) or ("start" in results and on_gpu(results["start"]))
+    """Whether a training did not run on cores of a processor."""
+    return not results["device"].endswith(("core", "cores"))
 
 
 def core_hours(results: dict[str, Any]) -> float:
-    """Processor time of a training, with that of the run it continues."""
-    return own_core_hours(results) + (core_hours(results["start"]) if "start" in results else 0.0)
+    """Processor time of a run with that of those it continues."""
+    return sum(map(own_core_hours, trainings(results)))
 
 
 def own_core_hours(results: dict[str, Any]) -> float:
@@ -121,17 +130,12 @@ def own_core_hours(results: dict[str, Any]) -> float:
     return results.get("processor_seconds", results["wall_time_seconds"]) / 3600
 
 
-def is_timed(results: dict[str, Any]) -> bool:
-    """Whether the processor time of a training is known, and that of the run it continues."""
-    return "processor_seconds" in results and ("start" not in results or is_timed(results["start"]))
-
-
 def curves(folder: Path) -> dict[str, list[tuple[float, float]]]:
     """Core-hours and validation perplexity of the epochs of each run's first seed, by name; not of runs on a GPU."""
     found = {}
     for size in load_table(Page, folder / "studies" / "low_perplexity.toml").sizes:
         for name, seeds in runs_of(size, folder / "results").items():
-            if on_gpu(seeds[0]):
+            if any(map(on_gpu, trainings(seeds[0]))):
                 continue
             history = seeds[0]["history"]
             shares = list(accumulate(1 / epoch["words_per_second"] for epoch in history))

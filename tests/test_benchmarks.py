@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from benchmarks import contenders, cores, measure, operations, report
+from benchmarks import contenders, cores, measure, operations, report, run
 from keras_tying.training.engine import STEPS_PER_EXECUTION
 
 TINY = contenders.Size(vocabulary=11, units=3, batch_size=2, sequence_length=2)
@@ -69,9 +69,6 @@ def test_runs_on_cores_begin_each_round_together(monkeypatch):
         def __init__(self, kind, name, size, work):
             self.cores = os.sched_getaffinity(0)
 
-        def warm_up(self):
-            calls.append(("warm up", *self.cores))
-
         def begin_turn(self):
             calls.append(("begin", *self.cores))
 
@@ -88,13 +85,12 @@ def test_runs_on_cores_begin_each_round_together(monkeypatch):
     monkeypatch.setattr(cores, "Worker", Worker)
     assert cores.words_per_second("training", [[0], [1]], TINY, steps=3) == 2 * TINY.words * 3 / 0.5
     together = [("begin", 0), ("begin", 1), ("end", 0), ("end", 1)]
-    assert calls == [("warm up", 0), ("warm up", 1)] + together * cores.ROUNDS + [("close", 0), ("close", 1)]
+    assert calls == together * cores.ROUNDS + [("close", 0), ("close", 1)]
     assert affinity[-1] == {0, 1}
 
 
 def test_a_contender_works_in_its_own_process():
     worker = measure.Worker("training", "keras-tying", TINY, 2)
-    worker.warm_up()
     assert worker.turn() > 0
     assert worker.close() >= 0
 
@@ -102,3 +98,37 @@ def test_a_contender_works_in_its_own_process():
 def test_the_table_of_cores_rounds_its_figures():
     rows = report.cores_table({"float32": {"words_per_second": 1234.5, "million_words_per_core_hour": 2.346}})
     assert "| float32 | 1,234 | 2.35 |" in rows
+
+
+@pytest.fixture
+def made_parts(monkeypatch):
+    """Runs `python -m benchmarks.run` with parts that measure nothing. Returns what it records, by part."""
+    monkeypatch.setattr(run, "PARTS", {"training": lambda rounds: {"rounds": rounds}})
+    monkeypatch.setattr(run, "ON_GPU", {"training_on_gpu": lambda rounds: {"rounds": rounds}})
+    monkeypatch.setenv("XLA_PYTHON_CLIENT_PREALLOCATE", "true")
+    recorded = {}
+    monkeypatch.setattr(run, "record", lambda name, command, results: recorded.update({name: command}))
+
+    def made(*parts):
+        recorded.clear()
+        monkeypatch.setattr("sys.argv", ["run", *parts])
+        run.main()
+        return recorded
+
+    return made
+
+
+def test_a_part_on_a_gpu_is_made_where_there_is_one_and_it_is_asked_for(made_parts, monkeypatch, capsys):
+    assert made_parts() == {"training": "python -m benchmarks.run training --rounds 5"}
+    with pytest.raises(SystemExit):
+        made_parts("training_on_gpu")
+    assert "needs KERAS_BACKEND=jax and a GPU. Received: " in capsys.readouterr().err
+    monkeypatch.setattr(run, "BACKEND", "jax")
+    monkeypatch.setattr(run, "accelerators", lambda: ["a GPU"])
+    command = "KERAS_BACKEND=jax python -m benchmarks.run training_on_gpu --rounds 5"
+    assert made_parts("training_on_gpu") == {"training_on_gpu": command}
+
+
+def test_a_comparison_on_a_gpu_has_no_memory(monkeypatch):
+    monkeypatch.setattr(run, "compare", lambda *rest: {"speed_ratio": {}, "memory_ratio": {}, "peak_memory_mib": {}})
+    assert run.training_on_gpu(3) == {"medium": {"speed_ratio": {}}, "large": {"speed_ratio": {}}}

@@ -20,7 +20,7 @@ NOTEBOOKS = sorted(DOCS.rglob("*.ipynb"))
 REASON = re.compile(r"<!-- not run: .+ -->\n\Z")
 CODE = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 RECIPE = re.compile(r"^```toml\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-COMMAND = re.compile(r"^keras-tying (prepare \w+|\w+)(.*)", re.MULTILINE)
+COMMAND = re.compile(r"^(?:[A-Z_]+=\S+ )*keras-tying (prepare \w+|\w+)(.*)", re.MULTILINE)
 
 
 def code_blocks(page):

@@ -4,7 +4,7 @@ import shutil
 import pytest
 
 from keras_tying.zoo.recipes import recipe_folder
-from studies.low_perplexity import curves, low_perplexity_page
+from studies.low_perplexity import curves, hours, low_perplexity_page
 
 START = "single_layer_mogrifier_tied_30_epochs"
 CONTINUED = "single_layer_mogrifier_tied_continued"
@@ -46,6 +46,13 @@ def test_the_result_of_a_recipe_on_a_gpu_is_a_row_with_the_hours_of_the_gpu_and_
     hours = "2.0 (NVIDIA H100 80GB HBM3)"
     assert rows == [f"| single_layer_mogrifier_tied | 9,932,995 | 2 | {hours} | 70.0 | 66.0 | | | | 1 |"]
     assert "single_layer_mogrifier_tied" not in curves(folder)
+
+
+def test_hours_on_several_devices_name_them():
+    first = {"wall_time_seconds": 7200.0, "processor_seconds": 3600.0, "device": "AMD EPYC, 1 core"}
+    seed = {"wall_time_seconds": 1800.0, "processor_seconds": 60.0, "device": "a GPU", "start": first}
+    assert hours([seed, seed]) == "2.5 (AMD EPYC, 1 core and a GPU)"
+    assert hours([first]) == "1.0"
 
 
 def test_a_continued_run_has_the_time_of_both(folder):
