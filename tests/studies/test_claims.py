@@ -113,7 +113,7 @@ def joint_claims():
     untied = {name: name.removesuffix(", tied") for name in cells if name.endswith(", tied")}
     untied |= {"NNJM, tied": joint, "NNJM-Global, tied": together}
     losses = sorted(-gain(converged, tied, other) for tied, other in untied.items())
-    assert losses[0] < 0 < losses[1]
+    assert losses[0] > 0
     seeds_of_joint = [run["test"] for run in results(f"nnjm_{same_words}")["cells"][joint]["runs"].values()]
     windows = [
         -gain(converged, f"{model}, SrcWin {wide}", f"{model}, SrcWin 3")
@@ -121,26 +121,31 @@ def joint_claims():
         for wide in (5, 7)
     ]
     range_of_seeds = 100 * (max(seeds_of_joint) / min(seeds_of_joint) - 1)
-    assert [each > range_of_seeds for each in windows] == [False, True, False, True]
+    assert [each > range_of_seeds for each in windows] == [True, True, False, True]
     twice = {name for name, cell in cells.items() if len(cell["runs"]) > 1}
-    pairs = [(cells[tied]["runs"], cells[other]["runs"]) for tied, other in untied.items() if {tied, other} <= twice]
-    assert all(
-        min(run["test"] for run in tied.values()) > max(run["test"] for run in other.values()) for tied, other in pairs
-    )
+    assert len(twice) == len(cells)
+    apart = [
+        name
+        for name, other in untied.items()
+        if min(run["test"] for run in cells[name]["runs"].values())
+        > max(run["test"] for run in cells[other]["runs"].values())
+    ]
+    assert untied.keys() - set(apart) == {"NNJM, SrcWin 7, tied"}
     alike = [joint, together, *(n for n in cells if n.startswith("NNJM-Global +") and not n.endswith("tied"))]
     narrow = [statistics.mean(run["test"] for run in cells[name]["runs"].values()) for name in alike]
     return [
         f"three seeds of the NNJM differ by {range_of_seeds:.1f}%",
         f"The source window lowers the perplexity by {gain(converged, joint, 'NNLM'):.0f}%, and the global context "
         f"lowers that of the NNLM by {gain(converged, 'NNLM-Global', 'NNLM'):.0f}%.",
-        f"On Chinese-English {len(twice)} of the {len(cells)} models of tables 3 and 4 were trained so with two seeds, "
-        f"the others with one; on Multi30k {len(results(f'nnjm_{m30k}_converged')['cells'])}, with one.",
-        "SrcWin 7 by {1:.1f}%, with the global context by {3:.1f}%. SrcWin 5 by {0:.1f}% and {2:.1f}%".format(*windows),
+        f"On Chinese-English the {len(cells)} models of tables 3 and 4 were trained so with two seeds; on Multi30k "
+        f"{len(results(f'nnjm_{m30k}_converged')['cells'])} of them, with one.",
+        "SrcWin 5 by {0:.1f}% and SrcWin 7 by {1:.1f}%, with the global context SrcWin 7 by {3:.1f}%. There SrcWin 5 is "
+        "worse by {2:.1f}%, which may be chance.".format(*windows),
         f"lowers the perplexity of the NNLM by {gain(f'{m30k}_converged', 'NNLM-Global', 'NNLM'):.0f}%, with one seed.",
         f"all with SrcWin 3, differ by {100 * (max(narrow) / min(narrow) - 1):.0f}%",
-        f"Tying raises the perplexity of most models, by up to {losses[-1]:.0f}%",
-        f"{len(losses) - 1} of {len(losses)} tied models on Chinese-English are worse, by {losses[1]:.0f}% to "
-        f"{losses[-1]:.0f}%. In the {len(pairs)} pairs with two seeds, both tied models are worse than both untied",
+        f"Tying raises the perplexity of all models, by {losses[0]:.0f}% to {losses[-1]:.0f}%",
+        f"the mean of all {len(losses)} tied models on Chinese-English is worse, by {losses[0]:.0f}% to "
+        f"{losses[-1]:.0f}%; in {len(apart)} of the {len(losses)} pairs, both tied models are worse than both untied",
         f"the tied NNLM is {-gain(same_words, 'NNLM, tied', 'NNLM'):.0f}% worse, and the tied NNJM "
         f"{-gain(same_words, 'NNJM, tied', joint):.0f}%, within the seeds.",
         f"by 18% on Chinese-English and by {min(tyings[m30k]):.0f}% to {max(tyings[m30k]):.0f}% on Multi30k.",
