@@ -5,6 +5,8 @@ import json
 
 import pytest
 
+pytestmark = pytest.mark.skipif(importlib.util.find_spec("jax") is None, reason="jax is an extra of the package")
+
 PROGRAM = """
 import json
 import jax
@@ -67,8 +69,6 @@ print(json.dumps(found))
 
 
 def test_the_fast_recurrence_equals_the_portable_one(run_python):
-    if importlib.util.find_spec("jax") is None:
-        pytest.skip("jax is not installed")
     found = json.loads(run_python("-c", PROGRAM, KERAS_BACKEND="jax").stdout.splitlines()[-1])
     assert len(found) == 20
     for name, differences in found.items():
@@ -94,6 +94,4 @@ print(asked)
 
 
 def test_cudnn_gets_only_what_it_can_compute(run_python):
-    if importlib.util.find_spec("jax") is None:
-        pytest.skip("jax is not installed")
     assert run_python("-c", CUDNN, KERAS_BACKEND="jax").stdout.splitlines()[-1] == "['float32 plain']"
