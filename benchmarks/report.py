@@ -7,6 +7,7 @@ repository, and the measurements in docs/distributed.md, docs/training.md and do
 """
 
 import json
+from collections.abc import Callable
 from itertools import zip_longest
 from pathlib import Path
 
@@ -42,7 +43,8 @@ TITLES = {
     "matrix_products": "The matrix products of a training step alone, one after another: those of TensorFlow, "
     "which keras-tying uses, beside PyTorch's; words per second",
     "profile_on_jax": "Where the time of training on the JAX backend goes: a step, and its layers alone, forward and "
-    "backward pass, words per second; the rest of a step is lookup, update and reading",
+    "backward pass, words per second; the rest of a step is lookup, update and reading. A layer alone can take longer "
+    "than in a step, so shares can add up to more than 1",
     "mogrifier": "A layer MogrifierLSTM alone, 650 wide, 5 rounds of rank 48, 64 rows, forward and backward pass, "
     "words per second; with automatic gradients the layer is the same, PyTorch is a loop over its operations",
     "output_layer": "The output layer alone, forward and backward pass, tokens per second; hidden size 500",
@@ -53,15 +55,16 @@ TITLES = {
     "PyTorch; values and gradients, tokens per second",
     "evaluation": "Computing the perplexity of a text, words per second",
     "operations": "Where TensorFlow spends the time of a training step, and of reading a text: milliseconds per step "
-    "(number of operations). Recorded when gradients of sigmoid and tanh and copies of scores were not counted",
+    "(number of operations). Both cores work at once, so the kinds can add up to more than the step. Recorded when "
+    "gradients of sigmoid and tanh and copies of scores were not counted",
     "cores": "The large model: one run on all cores, or a run on each core",
     "generation": "Generating 20 texts in parallel, words per second",
-    "waiting": "Training with and without reading a text, words per second",
-    "growth": "How the time of a training step grows",
+    "waiting": "Training with and without reading a text, words per second, by an earlier version",
+    "growth": "How the time of a training step grows: with this power of the size",
     "translation": "Translation: training, target words per second, and translating, sentences per second",
     "translated_text": "Translating a text with a beam of 5, sentences per second; a model and its copy in PyTorch",
-    "joint_language_model": "Training NNJM, samples per second; memory returned: by TensorFlow's default allocator; "
-    "the paper reports 1,500 on a GPU of 2014",
+    "joint_language_model": "Training NNJM, samples per second; memory returned: TensorFlow gives freed memory back to "
+    "the system, as is its default; the paper reports 1,500 on a GPU of 2014",
     "word2vec": "Training skip-gram word vectors, words per second",
 }
 NOT_COMPARED = ("waiting", "growth", "matrix_products", "profile_on_jax", "operations", "cores")
@@ -144,20 +147,32 @@ def summary(found: dict[str, dict]) -> str:
         return NOT_MEASURED
     trained = found["training"]["results"]
     speeds = {size: {key: each[key] for key in each.keys() - SHARES.keys()} for size, each in trained.items()}
-    return "\n\n".join(filter(None, [speed_table(speeds), *notes("training", trained), slower(found)]))
+    worse = [slower(found), larger({"training": found["training"]})]
+    return "\n\n".join(filter(None, [speed_table(speeds), *notes("training", trained), *worse]))
 
 
 def slower(found: dict[str, dict]) -> str:
     """All measurements in which another library is faster; empty if there is none."""
-    cases = [
+    cases = _compared(found, "speed_ratio", lambda ratio: ratio < 1)
+    return f"Slower than others: {'; '.join(cases)}." if cases else ""
+
+
+def larger(found: dict[str, dict]) -> str:
+    """All measurements in which another library takes less memory; empty if there is none."""
+    cases = _compared(found, "memory_ratio", lambda ratio: ratio > 1)
+    return f"More memory than others: {'; '.join(cases)}." if cases else ""
+
+
+def _compared(found: dict[str, dict], key: str, named: Callable[[float], bool]) -> list[str]:
+    """The ratios to other libraries that are to be named, each with its part and row."""
+    return [
         f"{part.replace('_', ' ')}, {size}: {ratio:.2f} of {other}"
         for part, measured in found.items()
         if part not in NOT_COMPARED
         for size, each in measured["results"].items()
-        for other, ratio in each["speed_ratio"].items()
-        if round(ratio, 2) < 1 and not other.startswith(OURS)
+        for other, ratio in each[key].items()
+        if named(round(ratio, 2)) and not other.startswith(OURS)
     ]
-    return f"Slower than others: {'; '.join(cases)}." if cases else ""
 
 
 def page(found: dict[str, dict]) -> list[str]:
@@ -239,7 +254,7 @@ def growth_table(results: dict[str, dict]) -> str:
         for name, seconds in each["seconds_a_step"].items():
             times = ", ".join(f"{int(value):,}: {1000 * second:.0f}" for value, second in seconds.items())
             rows.append([DIMENSIONS.get(dimension, dimension), name, times, str(each["exponent"][name])])
-    return table(["", "", "milliseconds per step", "exponent"], "|---|---|---|--:|", rows)
+    return table(["", "", "milliseconds per step", "power"], "|---|---|---|--:|", rows)
 
 
 def operations_table(results: dict[str, dict]) -> str:

@@ -26,7 +26,7 @@ def all_pages(folder: Path) -> dict[Path, str]:
     with_bleu = translation.with_bleu(readme.read_text(encoding="utf-8"), folder)
     return {
         **cards.card_pages(recipes, cells, folder),
-        readme: cards.with_results(with_bleu, recipes, folder),
+        readme: cards.with_results(with_bleu, recipes, cells, folder),
         translations: translation.with_results(translations.read_text(encoding="utf-8"), folder),
         folder / "embeddings.md": embeddings_page(folder),
         folder / "nnjm.md": joint_page(folder),

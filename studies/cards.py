@@ -7,6 +7,7 @@ from itertools import permutations
 from pathlib import Path
 from typing import Any
 
+from keras_tying.training import Run
 from keras_tying.zoo.recipes import LanguageModelRecipe, list_recipes, load_recipe
 from studies.cells import Cell, counts_text
 from studies.pages import (
@@ -16,6 +17,7 @@ from studies.pages import (
     between_marks,
     code,
     mean_and_range,
+    names_text,
     number,
     origin,
     page,
@@ -32,15 +34,16 @@ EVALUATIONS = {"temperature": "softmax temperature", "cache": "neural cache", "d
 ZOO_PAGE = Section(
     title="The zoo",
     text="""
-Each result has a recipe (TOML) and a card (Markdown). This table shows test perplexities and the number of seeds of
-each; with several seeds, their mean and range. Where only one seed was measured with softmax temperature, neural cache
-and dynamic evaluation, its perplexity without them is in brackets. When the small models were measured, fewer settings
-of dynamic evaluation were tried than now. The cards also show training and validation perplexities.
+Each language model has a recipe (TOML) and a card (Markdown). The first table shows test perplexities and the number of
+seeds of each; with several seeds, their mean and range. Where only one seed was measured with softmax temperature,
+neural cache and dynamic evaluation, its perplexity without them is in brackets. When the small models were measured,
+fewer settings of dynamic evaluation were tried than now. The cards also show training and validation perplexities.
 `python train/lm.py --recipe NAME --record` trains a recipe and writes the measured metrics into it; earlier results are
 kept in `results/superseded/`. `make zoo` makes this page and the cards from recipes and results.
 """,
 )
 TRAINED_TEXT = "The [trained model](trained_models.md#{name}) comes with the repository."
+CONTINUED_TEXT = "It is of another run, which began with the weights of {start}."
 STUDIES_TEXT = (
     "Every published number beside the measured one, and whether it is reached: [results](results.md), as "
     "[CSV](results.csv). Models that are trained already, with samples: [trained models](trained_models.md). "
@@ -55,15 +58,19 @@ def card_pages(recipes: dict[str, LanguageModelRecipe], cells: list[Cell], folde
     figures = perplexities_of_seeds(recipes, folder)
     cards = {folder / f"{name}.md": card(name, recipes, figures, cells, folder) for name in recipes}
     counts = f"Of the tables of three papers: {counts_text(cells)}"
-    parts = [recipe_table(recipes, folder), reversals_text(recipes, figures), counts, STUDIES_TEXT]
+    measured = {name: recipe for name, recipe in recipes.items() if recipe.measured}
+    others = {name: recipe for name, recipe in recipes.items() if not recipe.measured}
+    parts = [recipe_table(measured, folder), reversals_text(recipes, figures), counts, STUDIES_TEXT]
+    parts += section(Section(title="Not measured"), recipe_table(others, folder))
     return cards | {folder / "README.md": page(ZOO_PAGE, parts)}
 
 
-def with_results(readme: str, recipes: dict[str, LanguageModelRecipe], folder: Path) -> str:
-    """The repository's README with the table of the measured recipes of the Penn Treebank."""
+def with_results(readme: str, recipes: dict[str, LanguageModelRecipe], cells: list[Cell], folder: Path) -> str:
+    """The repository's README with the table of the measured recipes of the Penn Treebank, and the counts of cells."""
     shown = {name: recipe for name, recipe in recipes.items() if recipe.measured and recipe.data.corpus == "ptb"}
     figures = perplexities_of_seeds(shown, folder)
-    parts = [recipe_table(shown, folder, f"{folder.name}/", ways={}), reversals_text(shown, figures)]
+    counts = f"Of all tables of three papers: {counts_text(cells)}"
+    parts = [recipe_table(shown, folder, f"{folder.name}/", ways={}), reversals_text(shown, figures), counts]
     return between_marks(readme, "results", "\n\n".join(filter(None, parts)))
 
 
@@ -105,8 +112,11 @@ def card(
     recipe = recipes[name]
     published, measured = recipe.published, recipe.measured
     parts = [metric_table(name, recipe, cells, folder)]
-    if (folder / "presets" / name).is_dir():
-        parts += [code(f'import keras_tying as kt\n\nlm = kt.load("{name}")', "python"), TRAINED_TEXT.format(name=name)]
+    preset = folder / "presets" / name
+    if preset.is_dir():
+        start = names_text(Run(preset).settings().start)
+        texts = [TRAINED_TEXT.format(name=name), *([CONTINUED_TEXT.format(start=start)] if start else [])]
+        parts += [code(f'import keras_tying as kt\n\nlm = kt.load("{name}")', "python"), " ".join(texts)]
     if published:
         parts.append(f"Published in: {published.source}.")
     parts += [
@@ -247,7 +257,7 @@ def seeds_text(figures: list[list[float]]) -> str:
 def recipe_table(
     recipes: dict[str, LanguageModelRecipe], folder: Path, place: str = "", ways: Mapping[str, str] = EVALUATIONS
 ) -> str:
-    """The Markdown table of the recipes of a folder.
+    """The Markdown table of recipes of a folder, without columns of measured values if none was measured.
 
     Args:
         recipes: The recipes.
@@ -268,4 +278,6 @@ def recipe_table(
         others = [otherwise[title][name] for title in shown]
         rows.append([link, recipe.title, size, goal, mean_and_range(seeds), *others, str(len(seeds) or "")])
     columns = ["recipe", "model", "parameters", "published", "measured", *shown, "seeds"]
+    if not any(row[-1] for row in rows):
+        columns, rows = columns[:4], [row[:4] for row in rows]
     return table(columns, "|---|---|" + "--:|" * (len(columns) - 2), rows)

@@ -78,6 +78,15 @@ def mean_and_range(values: Sequence[float], form: str = ".1f", count: bool = Fal
     return f"{statistics.mean(values):{form}}" + (f" ({', '.join(spread)})" if spread else "")
 
 
+def names_text(names: Iterable[str]) -> str:
+    """Names as code, in a sentence.
+
+    >>> names_text(["one", "two"])
+    '`one` and `two`'
+    """
+    return " and ".join(f"`{name}`" for name in names)
+
+
 def between_marks(text: str, name: str, content: str, command: str = "make zoo") -> str:
     """Replaces the text between two marks of a page.
 

@@ -14,7 +14,7 @@ from keras_tying.tables import Table, load_table
 from keras_tying.training import Run, environment
 from keras_tying.zoo.presets import MANIFEST, Preset, find_preset, read_preset
 from keras_tying.zoo.recipes import ParallelData, TextData, load_recipe, recipe_folder
-from studies.pages import Section, code, origin, page, section, table
+from studies.pages import DASH, Section, code, names_text, origin, page, section, table
 from studies.results import read_results, write_results
 
 USE = {
@@ -26,6 +26,8 @@ USE = {
 """The second of the two lines that load and use a model."""
 
 
+TEST_METRICS = {"test_bleu": "BLEU", "test_perplexity": "perplexity"}
+"""What the overview shows of the test text: the first of these that was measured."""
 BACKENDS = {"tensorflow": "TensorFlow", "jax": "JAX", "torch": "PyTorch"}
 
 
@@ -48,30 +50,47 @@ class Page(Section):
 
 def trained_page(folder: Path) -> str:
     """The page of the trained models of the zoo's folder."""
-    content, parts = load_table(Page, folder / "studies" / "trained_models.toml"), []
+    content = load_table(Page, folder / "studies" / "trained_models.toml")
     presets = {path.parent.name: path.parent for path in sorted((folder / "presets").glob(f"*/{MANIFEST}"))}
     if content.models.keys() != presets.keys():
         raise ValueError(
             f"trained_models.toml must have the models {sorted(presets)}. Received: {sorted(content.models)}"
         )
+    parts = [overview({name: presets[name] for name in content.models})]
     for name, about in content.models.items():
         parts += _section(name, about, presets[name], folder)
     return page(content, parts)
 
 
+def overview(presets: dict[str, Path]) -> str:
+    """The table of trained models: task, size and metric of the test text."""
+    rows = []
+    for name, place in presets.items():
+        preset = read_preset(place)
+        found = (f"{title} {preset.measured[key]:.1f}" for key, title in TEST_METRICS.items() if key in preset.measured)
+        size = [f"{preset.training['parameters']:,}", f"{_megabytes(place):.1f}"]
+        rows.append([f"[{name}](#{name})", preset.task.replace("_", " "), *size, next(found, DASH)])
+    return table(["", "task", "parameters", "MB", "test text"], "|---|---|--:|--:|---|", rows)
+
+
+def _megabytes(place: Path) -> float:
+    """The size of a trained model's files."""
+    return sum(path.stat().st_size for path in place.iterdir()) / 1e6
+
+
 def _section(name: str, about: About, place: Path, folder: Path) -> list[str]:
     preset, recipe = read_preset(place), load_recipe(folder / f"{name}.toml")
-    size = sum(path.stat().st_size for path in place.iterdir()) / 1e6
     use = USE[preset.task].format(name=name, sentence=about.sentence)
-    start = " and ".join(f"`{each}`" for each in Run(place).settings().start)
+    start = names_text(Run(place).settings().start)
     started = f" It started from the weights of {start}." if start else ""
     return section(
         Section(title=name, text=recipe.description),
         code(f"import keras_tying as kt\n\n{use}", "python"),
         *figures(preset),
         *on_backends(name, folder),
-        f"{preset.training['parameters']:,} parameters, {size:.1f} MB. Trained with seed {preset.training['seed']} for "
-        f"{preset.training['epochs']} epochs, {preset.training['wall_time_seconds'] / 60:.0f} minutes, in "
+        f"{preset.training['parameters']:,} parameters, {_megabytes(place):.1f} MB. Trained with seed "
+        f"{preset.training['seed']} for {preset.training['epochs']} epochs, "
+        f"{preset.training['wall_time_seconds'] / 60:.0f} minutes, in "
         f"{preset.training['precision']} on {origin(preset.training)}.{started}",
         f"Text: {about.text}",
         f"Limits: {about.limits}",

@@ -26,24 +26,25 @@ def with_results(page: str, folder: Path) -> str:
 
 def with_bleu(readme: str, folder: Path) -> str:
     """The repository's README with the BLEU of the translators of Multi30k."""
-    return between_marks(readme, "BLEU", bleu_text(folder))
+    return between_marks(readme, "BLEU", bleu_table(folder))
 
 
-def bleu_text(folder: Path) -> str:
-    """Test BLEU of the English-German models of Multi30k by both settings, in two sentences."""
+def bleu_table(folder: Path) -> str:
+    """Test BLEU of the English-German recipes of Multi30k, and whether it shows which tying is best."""
     results = settings_results(folder)
     if not results:
         return MISSING
-    chosen, other = (
-        ", ".join(f"{mean_and_range([each['test_bleu'] for each in seeds])} {name}" for name, seeds in models.items())
-        for models in results.values()
-    )
-    chosen_epochs, other_epochs = results
-    validation = ", ".join(f"{_validation(models):.2f} ({epochs})" for epochs, models in results.items())
-    return (
-        f"Test BLEU of translation from English to German, on Multi30k: {chosen} ({chosen_epochs}). With other "
-        f"settings: {other} ({other_epochs}). Mean validation BLEU: {validation}. {_seeds_text(results)}"
-    )
+    chosen = next(iter(results.values()))
+    bleu = {name: [each["test_bleu"] for each in seeds] for name, seeds in chosen.items()}
+    rows = [
+        [name, f"{seeds[0]['parameters']:,}", mean_and_range(bleu[name]), str(len(seeds))]
+        for name, seeds in chosen.items()
+    ]
+    best = max(bleu, key=lambda name: statistics.fmean(bleu[name]))
+    alone = all(min(bleu[best]) > max(scores) for name, scores in bleu.items() if name != best)
+    verdict = f"The {best} model is the best." if alone else "The ranges overlap, so which tying is best is not known."
+    titles = ["Multi30k, English to German", "parameters", "test BLEU", "seeds"]
+    return table(titles, "|---|--:|--:|--:|", rows) + f"\n\n{verdict}"
 
 
 def schedule_table(folder: Path) -> str:

@@ -43,7 +43,7 @@ class Optimisation(Table):
     beta_2: float = Field(default=0.999, ge=0, lt=1)
     """Momentum of the mean square of the gradient (adam and rmsprop only)."""
     learning_rate: float = Field(default=1.0, gt=0)
-    """Learning rate at the start, after the warm-up."""
+    """Full learning rate, which a warm-up ends with."""
     full_rate_epochs: int | None = Field(default=None, ge=0)
     """Epochs at the full learning rate. `decay` applies after them."""
     decay: float = Field(default=1.0, gt=0, le=1)

@@ -39,7 +39,7 @@ def test_each_cell_names_a_recipe_or_a_command_whose_recipes_and_rows_exist():
             assert each.row in {name for name, *_ in study.todo(*words)}
         else:
             named = words if script.startswith("train/") else [script]
-            assert {word for word in named if not word.startswith("--")} <= recipes
+            assert {word.removeprefix("runs/") for word in named if not word.startswith("--")} <= recipes
 
 
 @pytest.mark.parametrize("name", [name for name in list_recipes() if load_recipe(name).published])

@@ -4,7 +4,7 @@ import shutil
 import pytest
 
 from keras_tying.zoo.recipes import recipe_folder
-from studies.translation import bleu_text, schedule_table, with_results
+from studies.translation import bleu_table, schedule_table, with_results
 
 MEASURED = {"parameters": 1_234_567, "validation_bleu": 40.126, "test_bleu": 38.5, "test_chrf": 60.0}
 
@@ -49,7 +49,8 @@ def test_several_seeds_give_their_mean_and_range(folder):
     assert row(folder, "[multi30k_en_de_untied]")[6] == "38.30 (38.00 to 38.60)"
     text = schedule_table(folder)
     assert "| untied | 1,234,567 | 40.1 (40.1 to 40.1) | 40.1 | 38.3 (38.0 to 38.6) | 39.0 |" in text
-    assert "38.3 (38.0 to 38.6) untied, 39.3 (39.0 to 39.6) decoder tied" in bleu_text(folder)
+    assert "| decoder tied | 1,234,567 | 39.3 (39.0 to 39.6) | 2 |" in bleu_table(folder)
+    assert bleu_table(folder).endswith("The three-way tied model is the best.")
     assert text.endswith("Seeds: 2 (25 epochs); 1 (12 epochs).")
 
 
