@@ -15,6 +15,7 @@ from studies.pages import (
     NOT_MEASURED,
     Section,
     between_marks,
+    cited,
     code,
     mean_and_range,
     names_text,
@@ -118,7 +119,7 @@ def card(
         texts = [TRAINED_TEXT.format(name=name), *([CONTINUED_TEXT.format(start=start)] if start else [])]
         parts += [code(f'import keras_tying as kt\n\nlm = kt.load("{name}")', "python"), " ".join(texts)]
     if published:
-        parts.append(f"Published in: {published.source}.")
+        parts.append(f"Published in: {cited(published.source)}.")
     parts += [
         f"On test text, the order of [{better}]({better}.md) and [{worse}]({worse}.md) is the reverse of the published "
         f"one. {seeds_text([figures[better], figures[worse]])}"

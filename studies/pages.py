@@ -15,6 +15,16 @@ DASH = "—"
 """The cell of a table for a number that does not exist."""
 
 
+PAPERS = {
+    "Press and Wolf": "https://arxiv.org/abs/1608.05859",
+    "Inan, Khosravi and Socher": "https://arxiv.org/abs/1611.01462",
+    "Melis, Dyer and Blunsom": "https://arxiv.org/abs/1707.05589",
+    "Melis, Kocisky and Blunsom": "https://arxiv.org/abs/1909.01792",
+    "Merity, Keskar and Socher": "https://arxiv.org/abs/1708.02182",
+}
+"""Where papers are, by their authors."""
+
+
 class Section(Table):
     """Title and text of a page, or of a section of one, as a file in `zoo/studies` has them."""
 
@@ -111,6 +121,18 @@ def origin(results: Mapping[str, Any]) -> str:
     """Device, versions and commit of results; results of earlier versions of this project have no commit."""
     packages = ", ".join(f"{package} {version}" for package, version in results["versions"].items())
     return f"{results['device']}; {packages}; commit {results.get('commit') or NOT_RECORDED}"
+
+
+def cited(source: str) -> str:
+    """A paper and its table, with a link if the paper is one of `PAPERS`.
+
+    >>> cited("Press and Wolf, table 6"), cited("A book, table 1")
+    ('[Press and Wolf](https://arxiv.org/abs/1608.05859), table 6', 'A book, table 1')
+    """
+    for authors, address in PAPERS.items():
+        if source.startswith(authors):
+            return f"[{authors}]({address}){source.removeprefix(authors)}"
+    return source
 
 
 def code(text: str, language: str = "") -> str:
