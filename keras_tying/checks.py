@@ -5,6 +5,12 @@ from numbers import Integral, Real
 from typing import Any
 
 
+def check_boolean(name: str, value: Any) -> None:
+    """Raises ValueError unless `value` is `True` or `False`: a text such as `"no"` would count as true."""
+    if not isinstance(value, bool):
+        raise ValueError(f"`{name}` must be true or false. Received: {name}={value!r}")
+
+
 def check_integer(name: str, value: Any, least: int = 1) -> None:
     """Raises ValueError unless `value` is an integer of at least `least`."""
     if isinstance(value, bool) or not isinstance(value, Integral):

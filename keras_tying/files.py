@@ -7,7 +7,7 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
@@ -105,6 +105,23 @@ def check_replaceable(folder: Path, mark: str) -> None:
             f"{folder} holds other files, and only a folder with {mark} is replaced. Choose another folder, or remove "
             "that one."
         )
+
+
+def keep_others(folder: Path, new: Path, own: Collection[str]) -> None:
+    """Copies what others put into a folder into the new one that is to replace it.
+
+    Args:
+        folder: The folder that is replaced. It may be missing or a link, which `replacing` replaces itself.
+        new: The new folder. Files that it has are not replaced.
+        own: Patterns of the paths of files that belong to the old content.
+    """
+    if folder.is_symlink():
+        return
+    for path in sorted(folder.rglob("*")):
+        place = path.relative_to(folder)
+        if path.is_file() and not any(place.match(pattern) for pattern in own) and not (new / place).exists():
+            (new / place).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(path, new / place, follow_symlinks=False)
 
 
 def waiting_for(folder: Path, write: Callable[[], T], seconds: float = AWAY_SECONDS) -> T:

@@ -41,7 +41,7 @@ def read_toml(path: Path) -> dict[str, Any]:
     """
     content = path.read_bytes()
     try:
-        return parse_toml(content.decode("utf-8"), str(path))
+        return parse_toml(content.decode("utf-8-sig"), str(path))
     except UnicodeDecodeError as error:
         raise ValueError(
             f"{path} is not UTF-8 text: received byte {content[error.start]:#04x} at position {error.start}."

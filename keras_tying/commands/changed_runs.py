@@ -59,6 +59,8 @@ def _differences(made: Any, asked: Any, name: str = "") -> list[tuple[str, Any, 
 def change_epochs(runs: Sequence[Run], epochs: int, record: bool) -> None:
     """Makes runs train for another number of epochs. All are checked before any is changed.
 
+    The results of a run that had ended are kept beside its later ones, as `results_after_20_epochs.json`.
+
     Args:
         runs: The runs.
         epochs: The new number.
@@ -77,8 +79,9 @@ def change_epochs(runs: Sequence[Run], epochs: int, record: bool) -> None:
             for _, settings in changed:
                 check_recordable(settings.recipe_name, settings.recipe)
         for run, settings in changed:
-            if settings != run.settings():
-                run.results.unlink(missing_ok=True)  # first: a run with results counts as finished
+            if settings != run.settings() and run.results.exists():  # first: a run with results counts as finished
+                after = f"_after_{run.read_results()['epochs']}_epochs"
+                run.results.rename(run.results.with_stem(run.results.stem + after))
             write_atomically(run.config, dump_table(settings).encode())
 
 

@@ -30,8 +30,9 @@ def run_command(command: Callable[[], int], to_continue: str = "The same command
     Returns:
         The exit code.
     """
-    if sys.stdout is None:  # the shell closed it
-        sys.stdout = open(os.devnull, "w")  # noqa: SIM115  # until the process ends
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):  # in the order of their numbers
+        if getattr(sys, name) is None:  # the shell closed it
+            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115  # until the process ends
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s: %(message)s")
     try:
         try:

@@ -61,6 +61,7 @@ def _tokenization(arguments: argparse.Namespace, kind: str, default: str) -> str
 
 def prepare_pairs(arguments: argparse.Namespace) -> int:
     if arguments.source:
+        _check_files([arguments.source, arguments.target])
         pairs = data.zip_files(arguments.source, arguments.target)
         corpus = data.parallel_files({"train": pairs})
     else:

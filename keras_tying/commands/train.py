@@ -94,7 +94,13 @@ def _open_runs(
             _check_none_missing(runs)
         resumed = open_each(runs)
         if arguments.epochs:
-            distribution.chief_first(lambda: change_epochs(runs, arguments.epochs, arguments.record), lambda: None)
+
+            def change() -> None:
+                for task, _ in resumed:
+                    task.open_text()  # which may be missing, or another one: then nothing is changed
+                change_epochs(runs, arguments.epochs, arguments.record)
+
+            distribution.chief_first(change, lambda: None)
             return open_each(runs)
         if arguments.record:
             for task, _ in resumed:
@@ -213,10 +219,9 @@ def _without_conflict(changes: dict[str, Any], assigned: dict[str, Any]) -> dict
     """Changes of a recipe with those of `--set`. Two values for one key are an error."""
     changes = {_full_key(key): value for key, value in changes.items()}
     for key, value in assigned.items():
-        if changes.setdefault(_full_key(key), value) != value:
+        if (other := changes.setdefault(_full_key(key), value)) is not value and other != value:
             raise ValueError(
-                f"{key} has two values on the command line: {changes[_full_key(key)]!r} and, by --set, {value!r}. "
-                "Give one of them."
+                f"{key} has two values on the command line: {other!r} and, by --set, {value!r}. Give one of them."
             )
     return changes
 

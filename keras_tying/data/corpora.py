@@ -8,12 +8,11 @@ from pathlib import Path
 import numpy as np
 
 from keras_tying.data.bbc import bbc_news
-from keras_tying.data.downloads import find_file, unpack
+from keras_tying.data.downloads import find_file, keep, unpack
 from keras_tying.data.embedded import python_reference
 from keras_tying.data.imdb import imdb_reviews
 from keras_tying.data.text import check_tokenization, read_lines, tokens
 from keras_tying.data.vocabulary import Vocabulary
-from keras_tying.files import write_atomically
 
 SPLITS = ("train", "valid", "test")
 
@@ -173,11 +172,9 @@ def _text8(data_dir: Path | None) -> Corpus:
 def _text8_split(data_dir: Path | None) -> Corpus:
     whole = _text8(data_dir).splits["train"]
     assert isinstance(whole, Path)
-    train, test = whole.with_name("train.txt"), whole.with_name("test.txt")
-    if not (train.is_file() and test.is_file()):
-        content = whole.read_bytes()
-        write_atomically(train, content[:-TEXT8_TEST_BYTES])
-        write_atomically(test, content[-TEXT8_TEST_BYTES:])
+    content = whole.read_bytes()
+    train = keep(whole.with_name("train.txt"), content[:-TEXT8_TEST_BYTES])
+    test = keep(whole.with_name("test.txt"), content[-TEXT8_TEST_BYTES:])
     return Corpus("text8-split", {"train": train, "valid": test, "test": test}, TOKENIZATION["text8-split"])
 
 
@@ -195,15 +192,13 @@ def _wikitext2_half(half: str, data_dir: Path | None) -> Corpus:
     splits = dict(whole.splits)
     text = splits["train"]
     assert isinstance(text, Path)
-    halves = {name: text.with_name(f"wiki.train.{name}-half.tokens") for name in ("first", "second")}
-    if not all(path.is_file() for path in halves.values()):
-        lines = text.read_bytes().splitlines(keepends=True)
-        ends = np.cumsum([len(line.split()) + 1 for line in lines])  # with `<eos>`
-        middle = int(np.searchsorted(ends, ends[-1] / 2)) + 1
-        for path, part in zip(halves.values(), (lines[:middle], lines[middle:]), strict=True):
-            write_atomically(path, b"".join(part))
+    lines = text.read_bytes().splitlines(keepends=True)
+    ends = np.cumsum([len(line.split()) + 1 for line in lines])  # with `<eos>`
+    middle = int(np.searchsorted(ends, ends[-1] / 2)) + 1
+    part = lines[:middle] if half == "first" else lines[middle:]
+    train = keep(text.with_name(f"wiki.train.{half}-half.tokens"), b"".join(part))
     name = f"wikitext-2-{half}-half"
-    return Corpus(name, {**splits, "train": halves[half], "whole": text}, TOKENIZATION[name], "whole")
+    return Corpus(name, {**splits, "train": train, "whole": text}, TOKENIZATION[name], "whole")
 
 
 def _bbc(data_dir: Path | None) -> Corpus:

@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
+from keras_tying.files import sha256_of, write_atomically
+
 
 def download(address: str, sha256: str, folder: str) -> Path:
     """Downloads a file into `folder` of the cache, if it is not there yet.
@@ -62,6 +64,8 @@ def find_file(name: str, sha256: str, address: str, folder: str, data_dir: Path 
 def unpack(archive: Path, member: str, folder: str) -> Path:
     """Unpacks a file of a zip or tar archive into `folder` of the cache, if it is not there yet.
 
+    Its SHA-256 is kept beside it. A file that has changed since is unpacked again.
+
     Raises:
         FileNotFoundError: If there is no such archive.
         ValueError: If the file is not in the archive.
@@ -69,13 +73,23 @@ def unpack(archive: Path, member: str, folder: str) -> Path:
     if not archive.is_file():  # what the cache has may be of another one
         raise FileNotFoundError(f"There is no file {archive}. Check the name or the folder given.")
     path = cache(folder) / member
-    if not path.is_file():
+    mark = path.with_name(f"{path.name}.sha256")
+    if not (path.is_file() and mark.is_file() and mark.read_text() == sha256_of(path)):
         path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=path.parent) as temporary:
             part = Path(temporary) / path.name
             with _member(archive, member) as content, part.open("wb") as file:
                 shutil.copyfileobj(content, file)
+            found = sha256_of(part)
             part.replace(path)
+        write_atomically(mark, found.encode())
+    return path
+
+
+def keep(path: Path, content: bytes) -> Path:
+    """Writes a file that is made of another one into the cache, unless it is there. Returns its path."""
+    if not path.is_file() or path.read_bytes() != content:
+        write_atomically(path, content)
     return path
 
 

@@ -153,7 +153,10 @@ class SkipGramBatches:
         self._keep = keep_probabilities(counts, subsample).astype(np.float32)
         self._noise = np.cumsum(noise_distribution(counts))
         self._distance = np.abs(np.arange(span + 2 * window) - window - np.arange(span)[:, None])  # [S, C]
-        self.batches = max(1, round(float(self._keep.astype(float) @ counts) / (span * spans)))
+        kept = float(self._keep.astype(float) @ counts)
+        if kept < 1:
+            raise ValueError(f"`subsample` must leave words to train on. Received: subsample={subsample}")
+        self.batches = max(1, round(kept / (span * spans)))
 
     def epoch(self, epoch: int, first: int = 0) -> Iterator[dict[str, np.ndarray]]:
         """The batches of an epoch, from index `first` to the end."""

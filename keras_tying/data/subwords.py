@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from keras_tying.checks import check_integer
+from keras_tying.data.text import LONGEST_LINE
 from keras_tying.extras import require
 from keras_tying.files import write_atomically
 
@@ -82,6 +83,7 @@ class Subwords:
                 vocab_size=size,
                 character_coverage=1.0,
                 input_sentence_size=SENTENCES_LEARNT_FROM,
+                max_sentence_length=LONGEST_LINE,  # sentencepiece would leave out those above 4,192 bytes
                 unk_id=0,
                 eos_id=1,
                 bos_id=-1,
@@ -160,8 +162,8 @@ def _reason(message: str) -> str:
         return f"it has enough for {int(found[1]):,}. Use at most this number (data.vocabulary_size), or more text."
     if found := re.search(r"smaller than required_chars. \d+ vs (\d+)", message):
         return f"it needs {int(found[1]):,} for its characters. Use at least this number (data.vocabulary_size)."
-    if "sentences_.empty()" in message:
-        return "expected a sentence of at most 4,192 bytes. Received none."
+    if "sentences_.empty()" in message or "all_chars_count" in message:
+        return "expected words. Received only empty sentences."
     return " ".join(message.split())
 
 

@@ -167,11 +167,13 @@ def warn_of_tokenization(lines: Iterable[str], tokenization: str) -> None:
 
 
 def check_is_file(path: Path) -> None:
-    """Raises FileNotFoundError or IsADirectoryError if the path is not that of a file."""
+    """Raises FileNotFoundError, IsADirectoryError or ValueError if the path is not that of a file."""
     if path.is_dir():
         raise IsADirectoryError(f"Expected a text file but {path} is a folder. Name a file inside it.")
     if not path.exists():
         raise FileNotFoundError(f"There is no file {path}. Check the name or the folder given.")
+    if not path.is_file():
+        raise ValueError(f"Expected a text file but {path} is a pipe or a device. Text is read several times: save it.")
 
 
 def read_lines(path: str | Path, cut: bool = False) -> Iterator[str]:

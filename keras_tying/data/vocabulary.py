@@ -64,7 +64,8 @@ class Vocabulary:
     def from_counts(cls, counts: Counter[str], size: int | None = None, minimum_count: int = 1) -> "Vocabulary":
         """A vocabulary sorted by decreasing count, then alphabetically. `<unk>` counts for all words that are left out.
 
-        Words of a megabyte or with a NUL, which the file of a vocabulary cannot hold, are left out too.
+        Words of a megabyte, with a NUL, or with a byte order mark at their start, which the file of a vocabulary cannot
+        hold, are left out too.
 
         Args:
             counts: Number of occurrences of each word in the training text.
@@ -159,8 +160,11 @@ class Vocabulary:
 
 
 def _can_be_read(word: str) -> bool:
-    """Whether `read_lines` reads a word again: a NUL makes a file binary, and lines have at most 1 MiB."""
-    return "\0" not in word and len(word) < LONGEST_LINE // 4  # a character has up to four bytes
+    """Whether `read_lines` reads a word again.
+
+    A NUL makes a file binary, lines have at most 1 MiB, and a byte order mark at the start of a file is dropped.
+    """
+    return "\0" not in word and not word.startswith("\ufeff") and len(word) < LONGEST_LINE // 4  # 4 bytes a character
 
 
 def _fits_a_line(word: str) -> bool:

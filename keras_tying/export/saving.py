@@ -8,7 +8,10 @@ import tensorflow as tf
 from keras_tying import backend
 from keras_tying.data import Vocabulary
 from keras_tying.export.warm_up import write_warm_up
-from keras_tying.files import check_replaceable, replacing
+from keras_tying.files import check_replaceable, keep_others, replacing
+
+FILES = ("saved_model.pb", "fingerprint.pb", "variables/*", "assets/*", "assets.extra/tf_serving_warmup_requests")
+"""The files of a SavedModel that an export writes. Others, such as warm-up requests of the user's own, are kept."""
 
 
 def check_exportable(model: keras.Model, vocabulary: Vocabulary) -> None:
@@ -56,7 +59,7 @@ def save_signatures(model: keras.Model, texts: tuple, signatures: dict, path: st
         model: Model of the functions. Each variable is written once, unlike with `keras.export.ExportArchive`.
         texts: Text modules of the functions, such as `TextInGraph`.
         signatures: Traced functions, by name.
-        path: Folder of the SavedModel. An existing one is replaced.
+        path: Folder of the SavedModel. An existing one is replaced, but for files that are not its own.
     """
     module = tf.Module()
     module.texts = texts
@@ -76,3 +79,4 @@ def write_saved_model(module: tf.Module, signatures: dict, path: str | Path) -> 
     with replacing(path) as new:
         tf.saved_model.save(module, str(new), signatures=signatures)
         write_warm_up(signatures, new)
+        keep_others(path, new, FILES)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from keras_tying.files import check_replaceable, replacing, sha256_of, write_atomically
+from keras_tying.files import check_replaceable, keep_others, replacing, sha256_of, write_atomically
 from keras_tying.pretrained.weights import read_model, write_model
 from keras_tying.tables import dump_table
 from keras_tying.tasks import TASKS
@@ -15,6 +15,8 @@ from keras_tying.training.task import open_task
 from keras_tying.zoo.presets import FORMAT, MANIFEST, Preset, preset_folder, read_preset
 
 NAME = re.compile(r"[a-z0-9]+(_[a-z0-9]+)*")
+VOCABULARIES = {file for task in TASKS.values() for file in task.vocabulary_kinds}
+"""The files that presets of some tasks have. All other files are the same in all presets."""
 
 
 def publish(run: Run, name: str, folder: str | Path | None = None) -> Preset:
@@ -23,7 +25,8 @@ def publish(run: Run, name: str, folder: str | Path | None = None) -> Preset:
     Args:
         run: The run. Its text must be where it was.
         name: Name of the preset: lower-case letters, digits and single underscores.
-        folder: Folder of presets. Default: `zoo/presets`. An existing preset of the name is replaced.
+        folder: Folder of presets. Default: `zoo/presets`. An existing preset of the name is replaced; other
+            files in its folder are kept.
 
     Returns:
         The preset as written.
@@ -76,6 +79,7 @@ def publish(run: Run, name: str, folder: str | Path | None = None) -> Preset:
             training={metric: value for metric, value in results.items() if metric not in measured},
         )
         write_atomically(new / MANIFEST, (json.dumps(preset.model_dump(), indent=2, default=_plain) + "\n").encode())
+        keep_others(place, new, VOCABULARIES)
         new.chmod(0o755)
     return read_preset(place)
 

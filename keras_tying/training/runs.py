@@ -149,11 +149,20 @@ class Run:
         return [cls.open(run.folder) for run in found]
 
     def check_free(self) -> None:
-        """Raises FileExistsError if the folder is not new or empty."""
+        """Raises FileExistsError if the folder is not new or empty, or a new one cannot take its place."""
         if self.folder.exists() and (not self.folder.is_dir() or any(self.folder.iterdir())):
             raise FileExistsError(
                 f"{self.folder} already holds a run or other files. Choose another --run, continue it with "
                 f"--resume {self.folder}, or remove it."
+            )
+        try:
+            self.folder.resolve()
+        except (OSError, RuntimeError):
+            raise FileExistsError(f"{self.folder} is a link that leads to itself. Choose another --run.") from None
+        if self.folder.is_dir() and (self.folder.samefile(".") or self.folder.is_mount()):
+            raise FileExistsError(
+                f"{self.folder} is the current folder or one where a disk is mounted, and a new one cannot take its "
+                "place. Choose a --run inside it."
             )
 
     @contextmanager

@@ -4,10 +4,12 @@ import inspect
 from collections.abc import Callable
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
+from functools import wraps
 from typing import Any
 
 import keras
 
+from keras_tying.checks import check_boolean
 from keras_tying.zoo.presets import list_presets
 from keras_tying.zoo.recipes import Recipe, list_recipes, load_recipe
 
@@ -15,9 +17,19 @@ _MODELS: dict[str, Callable[..., keras.Model]] = {}
 
 
 def register(function: Callable[..., keras.Model]) -> Callable[..., keras.Model]:
-    """Decorator that registers a builder under the name of the function."""
-    _MODELS[function.__name__] = function
-    return function
+    """Decorator that registers a builder under the name of the function and checks its boolean arguments."""
+    signature = inspect.signature(function)
+    switches = {name for name, parameter in signature.parameters.items() if isinstance(parameter.default, bool)}
+
+    @wraps(function)
+    def builder(*arguments, **named):
+        for name, value in signature.bind(*arguments, **named).arguments.items():
+            if name in switches:
+                check_boolean(name, value)
+        return function(*arguments, **named)
+
+    _MODELS[function.__name__] = builder
+    return builder
 
 
 def list_models(pattern: str = "*", *, pretrained: bool = False) -> list[str]:

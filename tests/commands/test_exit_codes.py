@@ -45,6 +45,12 @@ def test_a_reader_that_leaves_gets_no_traceback():
     assert process.wait() == 141
 
 
+@pytest.mark.parametrize("closed", ["0<&-", "1>&-", "2>&-", "0<&- 1>&- 2>&-"])
+def test_streams_that_the_shell_closed_are_empty(closed, tmp_path):
+    command = f"{sys.executable} -m keras_tying list > {tmp_path / 'out'} {closed}"
+    assert subprocess.run(command, shell=True, cwd=REPOSITORY).returncode == 0
+
+
 def test_ctrl_c_while_keras_is_imported_leaves_no_traceback(tmp_path):
     (tmp_path / "keras.py").write_text(
         "import signal, time; signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # a background job ignores it

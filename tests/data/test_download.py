@@ -64,3 +64,21 @@ def test_a_file_missing_in_an_archive_is_named(public, tmp_path):
     zipfile.ZipFile(archive, "w").close()
     with pytest.raises(ValueError, match=r"text\.zip has no file b\.txt"):
         downloads.unpack(archive, "b.txt", "kept")
+
+
+def test_an_unpacked_file_that_has_changed_is_unpacked_again(public, tmp_path):
+    archive = tmp_path / "text.zip"
+    with zipfile.ZipFile(archive, "w") as files:
+        files.writestr("a.txt", "right")
+    path = downloads.unpack(archive, "a.txt", "kept")
+    path.write_text("wrong")
+    assert downloads.unpack(archive, "a.txt", "kept") == path
+    assert path.read_text() == "right"
+
+
+def test_what_is_made_of_an_unpacked_file_is_made_again_if_it_has_changed(tmp_path):
+    path = tmp_path / "half.txt"
+    for _ in range(2):
+        assert downloads.keep(path, b"right") == path
+        assert path.read_bytes() == b"right"
+        path.write_bytes(b"wrong")

@@ -1,6 +1,7 @@
 import gzip
 import json
 from argparse import Namespace
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 
@@ -26,6 +27,7 @@ from keras_tying.data import (
     sentences_of,
     windows,
 )
+from keras_tying.data.prepared import aligned
 from keras_tying.data.prepared.shards import write_shard
 from keras_tying.data.prepared.writing import open_pool
 
@@ -155,6 +157,38 @@ def test_aligned_text_is_prepared_again_without_change(bitexts, tmp_path):
     prepared = prepare_aligned(folder, bitexts, characters=SHARD)
     assert before.items() <= files(folder).items()
     assert len(prepared.samples("valid", *prepared.vocabularies)) > 100
+
+
+def test_links_of_another_text_are_made_again(bitexts, tmp_path, monkeypatch):
+    """An attempt that ended after the alignment leaves its links; the next one may be of another text."""
+    folder, aligned_texts = tmp_path / "prepared", []
+
+    def align(texts, place):
+        aligned_texts.append(texts)
+        lines = ["\n".join(["0-0"] * len(list(text.pairs()))) for text in texts]
+        for i, content in enumerate(lines):
+            Path(place, f"{i}.align").write_text(content)
+        return [text.aligned(Path(place, f"{i}.align")) for i, text in enumerate(texts)]
+
+    monkeypatch.setattr(aligned, "align", align)
+    texts = {split: replace(text, alignment=None) for split, text in bitexts.items()}
+
+    def stopped(*arguments):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as stop:
+        stop.setattr(aligned, "write_split", stopped)
+        with pytest.raises(KeyboardInterrupt):
+            prepare_aligned(folder, texts)
+    with texts["train"].source.open("a") as source, texts["train"].target.open("a") as target:
+        source.write("a rose\n")
+        target.write("eine Rose\n")
+    prepare_aligned(folder, texts)
+    assert aligned_texts == [list(texts.values()), [texts["train"]]]
+    prepare_aligned(folder, texts)
+    assert len(aligned_texts) == 2
+    with pytest.raises(ValueError, match=r"train.align has the links of another text or tokenization"):
+        prepare_aligned(folder, {"train": replace(texts["valid"], alignment=None)})
 
 
 def test_aligned_text_with_other_links_is_refused(bitexts, tmp_path):
@@ -505,3 +539,11 @@ def test_a_folder_that_another_process_prepares_is_refused(text, tmp_path):
     with pytest.raises(BlockingIOError, match=r"is being prepared by another process"):
         prepare_text(tmp_path, text, size=300, report=meanwhile, characters=SHARD)
     prepare_text(tmp_path, text, characters=SHARD)
+
+
+def test_nothing_is_written_before_all_files_of_pairs_are_found(tmp_path, capsys):
+    (tmp_path / "a.en").write_text("a rose\n")
+    sides = ["--source", str(tmp_path / "a.en"), "--target", str(tmp_path / "a.de")]
+    assert main(["prepare", "pairs", str(tmp_path / "prepared"), *sides]) == 2
+    assert "a.de. Check the name" in capsys.readouterr().err
+    assert not (tmp_path / "prepared").exists()

@@ -70,9 +70,17 @@ def test_fewer_subwords_than_characters_are_refused():
     assert len(Subwords.learn(["a rose"], 8)) == 8
 
 
-def test_subwords_of_no_text_are_refused():
-    with pytest.raises(ValueError, match=r"expected a sentence of at most 4,192 bytes. Received none"):
-        Subwords.learn(["", "x" * 5000], 9)
+@pytest.mark.parametrize("sentences", [[], ["", ""], [" "]])
+def test_subwords_of_no_text_are_refused(sentences):
+    with pytest.raises(ValueError, match=r"expected words. Received only empty sentences"):
+        Subwords.learn(sentences, 9)
+
+
+def test_long_lines_are_learnt_from_too():
+    subwords = Subwords.learn(
+        [*["a rose is a rose", "eine Rose ist eine Rose"] * 50, "Straße " + "ein Satz " * 600], 30
+    )
+    assert subwords.unknown_id not in subwords.encode("Straße")
 
 
 def test_an_error_of_the_text_is_not_hidden_by_the_learning_of_subwords(tmp_path):

@@ -111,6 +111,11 @@ def test_a_text_of_one_word_is_refused(line):
         SkipGramBatches(ids, word_counts(ids, words), words.end_id)
 
 
+def test_a_threshold_that_leaves_no_words_is_refused(ids, counts, vocabulary):
+    with pytest.raises(ValueError, match=r"`subsample` must leave words to train on. Received: subsample=1e-100"):
+        batches(ids, counts, vocabulary, subsample=1e-100)
+
+
 def test_a_window_beyond_the_largest_is_refused(ids, counts, vocabulary):
     next(batches(ids, counts, vocabulary, window=127).epoch(0))
     with pytest.raises(ValueError, match=r"`window` must be at most 127. Received: window=128"):

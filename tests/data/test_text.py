@@ -1,4 +1,5 @@
 import gzip
+import os
 import random
 import re
 from pathlib import Path
@@ -116,6 +117,19 @@ def test_a_byte_order_mark_is_no_word(tmp_path, tokenization):
     (line,) = read_lines(tmp_path / "marked.txt")
     assert line == "a b"
     assert tokenize("\ufeffa b", tokenization) == ["a", "b"]
+
+
+def test_a_pipe_is_no_text(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(ValueError, match=r"Expected a text file but .*pipe is a pipe or a device"):
+        next(read_lines(tmp_path / "pipe"))
+
+
+def test_a_word_with_a_byte_order_mark_is_left_out_of_a_vocabulary(tmp_path):
+    vocabulary = Vocabulary.from_tokens(["\ufeffb", "\ufeffb", "\ufeffb", "b", "a"])
+    assert vocabulary.words == ["<unk>", "a", "b", "<eos>"]
+    vocabulary.save(tmp_path / "vocabulary.txt")
+    assert Vocabulary.load(tmp_path / "vocabulary.txt").words == vocabulary.words
 
 
 def test_lines_end_at_newlines_only(tmp_path):

@@ -95,6 +95,13 @@ def test_only_a_saved_model_is_replaced(tmp_path):
     with pytest.raises(FileExistsError, match=r"only a folder with saved_model.pb is replaced"):
         export_skip_gram(zoo.skip_gram(4, units=1), words, tmp_path)
     (tmp_path / "1").mkdir()
-    for _ in range(2):
-        export_skip_gram(zoo.skip_gram(4, units=1), words, tmp_path / "1")
+    export_skip_gram(zoo.skip_gram(4, units=1), words, tmp_path / "1")
+    written = sorted(path for path in (tmp_path / "1").rglob("*"))
+    own = tmp_path / "1" / "assets.extra" / "warm_up_of_mine"
+    own.parent.mkdir(exist_ok=True)
+    own.write_text("mine")
+    (tmp_path / "1" / "variables" / "stale").touch()
+    export_skip_gram(zoo.skip_gram(4, units=1), words, tmp_path / "1")
+    assert own.read_text() == "mine"
+    assert {*(tmp_path / "1").rglob("*")} == {*written, own.parent, own}
     assert sorted(path.name for path in tmp_path.iterdir()) == ["1", "notes.txt"]

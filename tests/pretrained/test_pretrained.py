@@ -306,8 +306,10 @@ def test_names_of_presets_are_plain(run, tmp_path, name):
 
 def test_publishing_again_replaces_the_preset(run, presets):
     before = (presets / "mine" / "model.safetensors").read_bytes()
+    (presets / "mine" / "notes.txt").write_text("mine")
     publish(run, "mine", presets)
     assert (presets / "mine" / "model.safetensors").read_bytes() == before
+    assert (presets / "mine" / "notes.txt").read_text() == "mine"
     assert [path.name for path in presets.iterdir()] == ["mine"]
 
 

@@ -1,5 +1,6 @@
 """What the options of a continued run change, and what is refused by name."""
 
+import json
 import shutil
 
 import harness
@@ -48,6 +49,7 @@ def test_a_resumed_run_goes_on_to_more_epochs_as_one_that_had_them_from_the_star
     assert again().returncode == 0
     resumed = harness.resume("train/lm.py", run, "--epochs", 3)
     assert resumed.results["epochs"] == 3
+    assert json.loads((run.folder / "results_after_1_epochs.json").read_text())["epochs"] == 1
     assert resumed.logged("perplexity") == whole.logged("perplexity")
     assert all((a == b).all() for a, b in zip(resumed.weights, whole.weights, strict=True))
     assert "--seed 1 --epochs 3 --train-file" in resumed.results["command"]
@@ -64,6 +66,17 @@ def test_runs_interrupted_on_their_way_to_more_epochs_are_not_finished(run, tmp_
     assert f"Continue with: python train/lm.py --resume {folder}\n" in finished.stdout
     harness.succeed("train/lm.py", "--resume", folder)
     assert [each.results["epochs"] for each in runs] == [4, 4]
+
+
+def test_more_epochs_of_another_text_change_nothing(tmp_path):
+    train, other = harness.text_file(tmp_path / "train.txt", 200), harness.text_file(tmp_path / "other.txt", 100)
+    run = harness.train_lm(tmp_path / "run", RECIPE, harness.text_options(train, other, other))
+    before = {path: path.read_bytes() for path in run.folder.rglob("*") if path.is_file()}
+    other.write_text("another text\n")
+    finished = harness.command("train/lm.py", "--resume", run.folder, "--epochs", 2)
+    assert finished.returncode == 2
+    assert "is not the text this run was made with" in finished.stderr
+    assert {path: path.read_bytes() for path in run.folder.rglob("*") if path.is_file()} == before
 
 
 def test_epochs_that_decide_the_learning_rate_do_not_change(tmp_path, files):

@@ -88,6 +88,20 @@ def test_a_run_is_made_where_a_link_to_an_empty_folder_points(tmp_path):
     assert sorted(os.listdir(tmp_path / "elsewhere")) == ["config.toml", "vocabulary.txt"]
 
 
+def test_no_run_is_made_in_the_place_of_the_current_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for folder in (".", tmp_path):
+        with pytest.raises(FileExistsError, match=r"is the current folder .* Choose a --run inside it"):
+            Run.create(folder, SETTINGS, write)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_link_to_itself_is_named(tmp_path):
+    (tmp_path / "run").symlink_to("run")
+    with pytest.raises(FileExistsError, match=r"run is a link that leads to itself"):
+        Run.create(tmp_path / "run", SETTINGS, write)
+
+
 def test_a_run_that_another_made_in_the_meantime_is_kept(tmp_path):
     def write_and_be_late(folder):
         write(folder)

@@ -396,6 +396,15 @@ def test_precision_reaches_every_layer(name):
     assert {layer.compute_dtype for layer in (model, *layers)} == {"bfloat16"}
 
 
+@pytest.mark.parametrize(
+    ("name", "argument"),
+    [("ptb_small", "tied"), ("ptb_small", "projection"), ("nnjm", "tied"), ("skip_gram", "tied"), ("awd_lstm", "tied")],
+)
+def test_a_text_is_no_switch(name, argument):
+    with pytest.raises(ValueError, match=rf"`{argument}` must be true or false. Received: {argument}='no'"):
+        getattr(kt.zoo, name)(**{argument: "no"})
+
+
 def test_no_module_of_the_zoo_has_the_name_of_a_builder():
     modules = {path.stem for path in Path(builders.__file__).parent.glob("*.py")}
     assert not modules & set(builders.__all__)

@@ -1,5 +1,6 @@
 """Prepared aligned text: word ids and affiliations in shards."""
 
+import hashlib
 import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ from keras_tying.data.prepared.shards import Shards
 from keras_tying.data.prepared.text import VOCABULARY, count_tokens
 from keras_tying.data.prepared.writing import CHARACTERS_OF_A_SHARD, Encoded, write_split
 from keras_tying.data.vocabulary import Vocabulary
-from keras_tying.files import check_fingerprint
+from keras_tying.files import check_fingerprint, sha256_of, write_atomically
 
 SOURCE_VOCABULARY = "source_vocabulary.txt"
 VOCABULARIES = (SOURCE_VOCABULARY, VOCABULARY)
@@ -266,12 +267,42 @@ def _vocabularies(
 def _aligned(folder: Path, texts: Mapping[str, Bitext]) -> dict[str, Bitext]:
     """The texts, those without links with the links that the folder has or now gets."""
     own = {split: folder / f"{split}.align" for split, text in texts.items() if text.alignment is None}
-    if missing := [split for split, path in own.items() if not path.exists()]:
+    if missing := [split for split, path in own.items() if not _are_links_of(path, texts[split])]:
         with TemporaryDirectory(dir=folder) as temporary:
             for split, text in zip(missing, align([texts[split] for split in missing], temporary), strict=True):
                 assert text.alignment is not None
                 os.replace(text.alignment, own[split])
+                write_atomically(_mark(own[split]), _fingerprint(texts[split]))
     return {split: text.aligned(own[split]) if split in own else text for split, text in texts.items()}
+
+
+def _are_links_of(path: Path, text: Bitext) -> bool:
+    """Whether there are links of a text. Those of another one are replaced, unless the folder has a part of its text.
+
+    Raises:
+        ValueError: If it has.
+    """
+    if not path.exists():
+        return False
+    begun, mark = (path.with_suffix("") / INDEX).exists(), _mark(path)
+    if begun and not mark.exists():  # written by an earlier version
+        return True
+    if mark.exists() and mark.read_bytes() == _fingerprint(text):
+        return True
+    if begun:
+        raise ValueError(f"{path} has the links of another text or tokenization. Choose another folder, or remove it.")
+    return False
+
+
+def _mark(path: Path) -> Path:
+    """The file that says of which text the links in a file are."""
+    return path.with_name(f"{path.name}.sha256")
+
+
+def _fingerprint(text: Bitext) -> bytes:
+    """SHA-256 of what the links of a text depend on."""
+    parts = sha256_of(text.source), sha256_of(text.target), text.tokenization
+    return hashlib.sha256(" ".join(parts).encode()).hexdigest().encode()
 
 
 def _numbered(text: Bitext) -> Iterator[tuple[str, str, str, str]]:
