@@ -96,7 +96,8 @@ class _ClippingAndAveraging(UpdateOptimizer):
             return
         share = updates * ops.maximum(1 / (self.averaged_steps + 1), 1 - self.average_momentum)
         for average, variable in zip(self.averages, variables_of(self), strict=True):
-            average.assign_add(ops.cast(share, average.dtype) * (ops.stop_gradient(variable) - average))
+            weight = ops.cast(ops.stop_gradient(variable), average.dtype)
+            average.assign_add(ops.cast(share, average.dtype) * (weight - average))
         self.averaged_steps.assign_add(updates * self.is_averaging)
 
     def get_config(self):
@@ -159,6 +160,8 @@ def use_averaged_weights(model):
 
 def _averages_of(model):
     """Pairs of a weight and its average; none before the first update, when there is nothing to average."""
+    if not model.compiled:
+        raise ValueError(f"The model must be compiled with an optimizer. Received: model={model!r}, which is not.")
     optimizer = getattr(model.optimizer, "inner_optimizer", model.optimizer)
     averages = getattr(optimizer, "averages", [])
     if not averages or not int(ops.convert_to_numpy(optimizer.iterations)):

@@ -159,3 +159,11 @@ def test_averaged_weights_are_exchanged_for_a_while_or_for_good(rng):
 def test_arguments_of_adam_outside_their_range_raise(arguments):
     with pytest.raises(ValueError, match="Received"):
         ClippedAdam(**arguments)
+
+
+def test_a_model_without_an_optimizer_has_no_averages():
+    with (
+        pytest.raises(ValueError, match=r"The model must be compiled with an optimizer"),
+        averaged_weights(keras.Model()),
+    ):
+        pass

@@ -248,12 +248,23 @@ class QuantizableEmbedding(keras.layers.ReversibleEmbedding):
     `ReversibleEmbedding._int8_call`, `_int4_call`: Keras adds the LoRA delta to looked-up vectors and not to scores,
     sets no mask, passes no gradient to quantized hidden states, and applies the soft cap before a bias can be added.
     `Embedding._embeddings`: Keras looks for the variable in `embeddings`, which it unpacks.
-    `Layer._not_implemented_error`: the error that other layers raise.
+    `Layer._not_implemented_error`: the error that other layers raise. `load_own_variables`: see there.
     """
 
+    tie_weights: bool
     logit_soft_cap: float | None
     lora_enabled: bool
     lora_rank: int | None
+
+    def load_own_variables(self, store):
+        """Loads a matrix into which Keras merged the delta of LoRA when it saved, and starts LoRA anew.
+
+        Keras sets both factors of the delta to zero, from where neither has a gradient.
+        """
+        super().load_own_variables(store)
+        if self.lora_enabled:
+            factor = self.lora_embeddings_a
+            factor.assign(keras.initializers.HeUniform()(factor.shape, factor.dtype))
 
     def finish(self, logits):
         """Logits from the products with the matrix."""

@@ -154,7 +154,7 @@ class SkipGramBatches:
         self._noise = np.cumsum(noise_distribution(counts))
         self._distance = np.abs(np.arange(span + 2 * window) - window - np.arange(span)[:, None])  # [S, C]
         kept = float(self._keep.astype(float) @ counts)
-        if kept < 1:
+        if kept < 1e-3:  # a word in a thousand epochs
             raise ValueError(f"`subsample` must leave words to train on. Received: subsample={subsample}")
         self.batches = max(1, round(kept / (span * spans)))
 

@@ -271,5 +271,5 @@ class _DynamicStep(_Fixed):
         for variable, gradient, (pull, rate, trained) in zip(
             variables_of(self), gradients, self.constants, strict=True
         ):
-            step = pull * (trained - variable) - rate * gradient
+            step = pull * (trained - ops.cast(variable, "float32")) - rate * gradient
             variable.assign_add(ops.cast(step, variable.dtype))

@@ -254,7 +254,7 @@ class AdaptiveEmbedding(keras.layers.Layer):
         return (*input_shape[:-1], self.input_dim) if reverse else (*input_shape, self.output_dim)
 
     def quantize(self, mode=None, type_check=True, config=None):
-        raise ValueError(
+        raise NotImplementedError(  # with which Keras leaves a layer as it is
             "An AdaptiveEmbedding cannot be quantized: use a TiedEmbedding, or leave it out with `filters` of "
             f"`Model.quantize`. Received: mode={mode!r} for {self.name!r}"
         )

@@ -7,6 +7,7 @@ from keras import constraints, initializers, ops, regularizers
 
 from keras_tying.backend.keras_internals import QuantizableEmbedding, keep_shared
 from keras_tying.checks import check_number
+from keras_tying.layers.initial_weights import another
 from keras_tying.layers.lookup import lookup
 
 
@@ -86,6 +87,8 @@ class TiedEmbedding(QuantizableEmbedding):
         reverse_embeddings_initializer=None,
         **kwargs,
     ):
+        if kwargs.pop("weights", None) is not None:
+            raise ValueError("`weights` is not an argument here: build the layer, then call `set_weights`.")
         super().__init__(
             input_dim,
             output_dim,
@@ -117,7 +120,7 @@ class TiedEmbedding(QuantizableEmbedding):
         if self.built:
             return
         rank, self.lora_rank = self.lora_rank, None  # Keras locks the layer when it enables LoRA
-        separate = self.reverse_embeddings_initializer is not None and self.quantization_mode is None
+        separate = not self.tie_weights and self.quantization_mode is None
         if separate:  # Keras would give both matrices one initializer
             self.tie_weights = True
         super().build(input_shape)
@@ -125,7 +128,7 @@ class TiedEmbedding(QuantizableEmbedding):
             self.tie_weights = False
             self.reverse_embeddings = self.add_weight(
                 shape=(self.output_dim, self.input_dim),
-                initializer=self.reverse_embeddings_initializer,
+                initializer=self.reverse_embeddings_initializer or another(self.embeddings_initializer),
                 name="reverse_embeddings",
             )
         if self.use_bias:

@@ -164,7 +164,7 @@ def _check_file(model, path):
     sizes = []
 
     def add(place, values):
-        is_weight = isinstance(values, h5py.Dataset) and values.shape and values.dtype.kind == "f"
+        is_weight = isinstance(values, h5py.Dataset) and values.shape and values.dtype.kind in "fV"  # V: bfloat16
         if is_weight and not place.startswith("optimizer"):
             sizes.append(values.size)
 

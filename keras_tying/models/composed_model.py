@@ -51,8 +51,11 @@ class ComposedModel(ReplicatedModel):
         if chosen not in ("int8", "int4"):
             raise ValueError(f"`mode` must be 'int8' or 'int4'. Received: mode={mode!r}, config={config!r}")
         for layer in layers_to_quantize(self, filters):
-            if isinstance(layer, AdaptiveEmbedding):
-                layer.quantize(chosen)  # raises, before another layer is quantized
+            if isinstance(layer, AdaptiveEmbedding):  # before another layer is quantized
+                try:
+                    layer.quantize(chosen)
+                except NotImplementedError as error:
+                    raise ValueError(str(error)) from None
         super().quantize(mode, config=config, filters=filters, **kwargs)
 
     def compile_from_config(self, config):

@@ -54,8 +54,11 @@ def changed_copy(model, change):
         names = _names(model) | _names(copy)
         weights = _named(zip(model.weights, model.weights, strict=True), names)
         new_weights = _after(change.weights, weights)
+        frozen = _frozen(model, names)
         for weight in copy.weights:
             weight.assign(new_weights[names[id(weight)]])
+            if names[id(weight)] in frozen:
+                weight.trainable = False
         if model.compiled:
             copy.compile_from_config(model.get_compile_config())
             if model.optimizer is not None and model.optimizer.built:
@@ -89,6 +92,12 @@ def _copy_state(model, copy, change, names, weights):
                 slot.assign(values[name])
     for before, after in zip(numbers, _numbers(new, new_slots), strict=True):
         after.assign(ops.convert_to_numpy(before))
+
+
+def _frozen(model, names) -> set[Name]:
+    """Names of the weights that are not trained, but for those that LoRA freezes."""
+    lora = {id(each) for layer in leaf_layers(model) if getattr(layer, "lora_enabled", False) for each in layer.weights}
+    return {names[id(each)] for each in model.weights if not each.trainable and id(each) not in lora}
 
 
 def _numbers(optimizer, slots):

@@ -4,6 +4,7 @@ import inspect
 from typing import Any, NamedTuple
 
 import keras
+from keras import ops
 
 from keras_tying.backend.keras_internals import compiled_metrics, take_loss_as_built
 from keras_tying.backend.replicas import replicas_in_step
@@ -204,7 +205,8 @@ class NextWordModel(ComposedModel):
 
     def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
         if isinstance(y_pred, Losses):
-            return y_pred.loss + sum(self.losses) / replicas_in_step()
+            penalties = sum(ops.cast(each, y_pred.loss.dtype) for each in self.losses)
+            return y_pred.loss + penalties / replicas_in_step()
         return super().compute_loss(x, y, y_pred, sample_weight, training)
 
     def compute_metrics(self, x, y, y_pred, sample_weight=None):

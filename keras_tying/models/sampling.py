@@ -33,10 +33,11 @@ def candidate_scores(scores, temperature, top_k=None, top_p=None):
     """
     temperature = ops.cast(temperature, "float32")
     drawing = temperature > 0
-    scores = ops.cast(scores, "float32") / ops.where(drawing, temperature, 1.0)
+    scores = ops.cast(scores, "float32")
+    scores = scores - ops.max(scores, axis=-1, keepdims=True)  # 0 is the best one, at any temperature
+    scores = scores / ops.where(drawing, temperature, 1.0)
     if top_k is None and top_p is None:
-        likeliest = ops.max(scores, axis=-1, keepdims=True)
-        return ops.where(drawing | (scores == likeliest), scores, EXCLUDED)
+        return ops.where(drawing | (scores == 0), scores, EXCLUDED)
     ranked = ops.flip(ops.sort(scores, axis=-1), axis=-1)
     probabilities = ops.softmax(ranked, axis=-1)
     before = ops.cumsum(probabilities, axis=-1) - probabilities

@@ -190,7 +190,7 @@ class SkipGram(ChangedCopies, ComposedModel):
             The words `[R, C + N]`, how often each word is a context of each centre `[R, S, C + N]`, and how often
             each word is a context or a negative of each centre `[R, S, C + N]`.
         """
-        contexts, negatives = inputs["contexts"], inputs["negatives"]
+        contexts, negatives = (ops.cast(inputs[name], "int32") for name in ("contexts", "negatives"))
         pairs = ops.cast(inputs["pairs"], "float32")
         differ = ops.cast(contexts[:, :, None] != negatives[:, None, :], "float32")  # [R, C, N]
         drawn = ops.matmul(pairs, differ) * (self.negatives / negatives.shape[-1])
@@ -218,7 +218,8 @@ class SkipGram(ChangedCopies, ComposedModel):
         _check_unweighted(sample_weight)
         if training:
             self.count_updates(x["centres"], y_pred.words, y_pred.met, y_pred.weights)
-        return y_pred.loss + sum(self.losses) / replicas_in_step()
+        penalties = sum(ops.cast(each, y_pred.loss.dtype) for each in self.losses)
+        return y_pred.loss + penalties / replicas_in_step()
 
     def compute_metrics(self, x, y, y_pred, sample_weight=None):
         self.update_metrics(y_pred.loss, y_pred.met)
@@ -233,7 +234,8 @@ class SkipGram(ChangedCopies, ComposedModel):
         """Counts the pairs that update each word. `words`, `met` and `weights` are the output of `targets`."""
 
         def by_word(ids, values):
-            return ops.segment_sum(ops.reshape(values, (-1,)), ops.reshape(ids, (-1,)), self.vocabulary_size)
+            ids = ops.cast(ops.reshape(ids, (-1,)), "int32")
+            return ops.segment_sum(ops.reshape(values, (-1,)), ids, self.vocabulary_size)
 
         updates = by_word(centres, ops.sum(met, axis=-1)), by_word(words, ops.sum(weights, axis=-2))
         inputs, outputs = sum_over_replicas(list(updates))

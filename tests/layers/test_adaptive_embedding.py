@@ -151,13 +151,21 @@ def test_bad_arguments_are_named_in_one_line(arguments, received):
 def test_quantization_is_refused_in_one_line_before_another_layer_is_quantized():
     words, head, embedding = keras.Input((None,), dtype="int32"), adaptive(), keras.layers.Embedding(V, H)
     model = without_logits(keras.Model(words, head(embedding(words), reverse=True)))
-    for each in (head, model):
+    for each, kind in ((head, NotImplementedError), (model, ValueError)):
         with pytest.raises(
-            ValueError, match=r"\AAn AdaptiveEmbedding cannot be quantized[^\n]*Received: mode='int8'[^\n]*\Z"
+            kind, match=r"\AAn AdaptiveEmbedding cannot be quantized[^\n]*Received: mode='int8'[^\n]*\Z"
         ):
             each.quantize("int8")
     assert embedding.quantization_mode is None
     model.quantize("int8", filters=lambda layer: layer is embedding)
+    assert embedding.quantization_mode == "int8"
+
+
+def test_other_layers_of_a_plain_model_are_quantized():
+    words, embedding = keras.Input((None,), dtype="int32"), keras.layers.Embedding(V, H)
+    model = keras.Model(words, adaptive()(embedding(words), reverse=True))
+    with pytest.warns(UserWarning, match="An AdaptiveEmbedding cannot be quantized"):
+        model.quantize("int8")
     assert embedding.quantization_mode == "int8"
 
 

@@ -221,3 +221,33 @@ def test_layer_with_a_lora_rank_has_its_bias():
     layer.build()
     assert {v.name for v in layer.trainable_variables} == {"bias", "lora_embeddings_a", "lora_embeddings_b"}
     assert layer.lora_alpha == 6
+
+
+@pytest.mark.parametrize("initializer", ["uniform", keras.initializers.RandomUniform(-0.1, 0.1)])
+def test_untied_matrices_start_with_different_numbers(initializer):
+    layer = TiedEmbedding(6, 4, tie_weights=False, embeddings_initializer=initializer)
+    layer.build()
+    assert not np.intersect1d(layer.embeddings, layer.reverse_embeddings).size
+
+
+def test_weights_are_no_argument():
+    with pytest.raises(
+        ValueError, match=r"`weights` is not an argument here: build the layer, then call `set_weights`"
+    ):
+        TiedEmbedding(6, 4, weights=[np.ones((6, 4))])
+
+
+def test_lora_trains_on_after_a_file(tmp_path):
+    """Keras merges the delta into the file, and would leave both of its factors at zero."""
+    words = keras.Input((None,), dtype="int32")
+    embedding = TiedEmbedding(6, 4, use_bias=False)
+    model = keras.Model(words, embedding(embedding(words), reverse=True))
+    embedding.enable_lora(2)
+    embedding.lora_embeddings_b.assign(np.ones((2, 4)))
+    before = model(np.arange(6)[None])
+    model.save(tmp_path / "model.keras")
+    loaded = keras.saving.load_model(tmp_path / "model.keras")
+    np.testing.assert_allclose(loaded(np.arange(6)[None]), before, atol=1e-6)
+    loaded.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+    losses = loaded.fit(np.arange(6)[None], np.arange(6)[None], epochs=3, verbose=0).history["loss"]
+    assert losses[2] < losses[1] < losses[0]

@@ -1,5 +1,7 @@
 """Copies of language models with other words, tied, untied and without LoRA, and the optimizers that come along."""
 
+import functools
+
 import keras
 import numpy as np
 import pytest
@@ -226,3 +228,17 @@ def test_averages_before_the_first_update_are_not_used(tmp_path):
         kt.optimizers.use_averaged_weights(other)
         for before, after in zip(own, other.get_weights(), strict=True):
             np.testing.assert_array_equal(after, before)
+
+
+def test_a_frozen_matrix_stays_frozen():
+    model = kt.zoo.recurrent_language_model(20, 4, tied=False)
+    model.embedding.reverse_embeddings.trainable = False
+    copy = model.resized(25)
+    assert [each.trainable for each in copy.embedding.weights] == [each.trainable for each in model.embedding.weights]
+
+
+def test_the_weights_of_an_untied_model_in_bfloat16_are_no_tied_ones(tmp_path):
+    make = functools.partial(kt.zoo.skip_gram, 20, units=4, dtype="bfloat16")
+    make(tied=False).save_weights(tmp_path / "model.weights.h5")
+    with pytest.raises(ValueError, match=r"must be of a model with the same tying"):
+        make(tied=True).load_weights(tmp_path / "model.weights.h5")

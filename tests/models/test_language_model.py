@@ -309,6 +309,22 @@ def test_generation_follows_the_models_distribution():
     np.testing.assert_allclose(np.bincount(drawn, minlength=V) / 20_000, expected, atol=0.015)
 
 
+@pytest.mark.parametrize("limits", [{}, {"top_k": 1}, {"top_p": 0.1}])
+def test_a_tiny_temperature_chooses_as_temperature_zero(limits):
+    model = recurrent_language_model(50, 4)
+    model.embedding.bias.assign(np.where(np.arange(50) == 7, -2.0, -5.0))
+    assert model.generate([[0]], 5, temperature=1e-9, seed=0, **limits).tolist() == [[7] * 5]
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float64"])
+def test_penalties_and_averages_have_the_type_of_the_weights(dtype):
+    regularizer = ProjectionRegularizer()
+    model = recurrent_language_model(20, 4, dtype=dtype, projection=True, projection_regularizer=regularizer)
+    model.compile(ClippedSGD(0.1, average_momentum=0.9))
+    losses = model.fit(np.ones((2, 3), int), np.ones((2, 3), int), epochs=3, verbose=0).history["loss"]
+    assert losses[2] < losses[0]
+
+
 def test_top_k_and_top_p_leave_only_the_likeliest_words():
     model = small()
     probabilities = keras.ops.convert_to_numpy(keras.ops.softmax(model.predict(np.array([[1]]), verbose=0)))[0, 0]

@@ -251,3 +251,14 @@ def test_training_steps_with_repeated_words_give_the_same_bits_each_time(rng):
         model.train_on_batch(batch)
         trained.add(b"".join(weight.tobytes() for weight in model.get_weights()))
     assert len(trained) == 1
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "adam"])
+def test_ids_without_a_sign_are_ids(optimizer):
+    model = zoo.skip_gram(20, units=4)
+    model.compile(optimizer)
+    ids = np.arange(12, dtype="uint16").reshape(2, 6)
+    pairs = np.ones((2, 1, 2), bool)
+    batch = {"centres": ids[:, :1], "contexts": ids[:, 1:3], "negatives": ids[:, 3:], "pairs": pairs}
+    losses = model.fit(batch, epochs=3, verbose=0).history["loss"]
+    assert losses[2] < losses[0]

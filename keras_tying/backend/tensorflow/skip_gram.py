@@ -40,12 +40,13 @@ def train_step(model, data):
     input_matrix = model.embedding.embeddings.value
     output_matrix = model.context_embedding.embeddings.value
 
-    centres = tf.gather(input_matrix, inputs["centres"])  # [R, S, H]
+    ids = tf.cast(inputs["centres"], tf.int32)
+    centres = tf.gather(input_matrix, ids)  # [R, S, H]
     others = tf.gather(output_matrix, words)  # [R, O, H]
     scores = tf.matmul(centres, others, transpose_b=True)
     rate = tf.cast(model.optimizer.learning_rate, tf.float32)
     errors = (met - weights * tf.sigmoid(scores)) * rate
-    _add_to_rows(input_matrix, inputs["centres"], tf.matmul(errors, others))
+    _add_to_rows(input_matrix, ids, tf.matmul(errors, others))
     _add_to_rows(output_matrix, words, tf.matmul(errors, centres, transpose_a=True))
     model.optimizer.iterations.assign_add(1)
 
@@ -53,7 +54,7 @@ def train_step(model, data):
     mean_loss = next(metric for metric in model.metrics if metric.name == "loss")
     mean_loss.update_state(loss, sample_weight=tf.shape(scores)[0])
     model.update_metrics(loss, met)
-    model.count_updates(inputs["centres"], words, met, weights)
+    model.count_updates(ids, words, met, weights)
     return model.get_metrics_result()
 
 
