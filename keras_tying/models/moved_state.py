@@ -95,9 +95,9 @@ def _copy_state(model, copy, change, names, weights):
 
 
 def _frozen(model, names) -> set[Name]:
-    """Names of the weights that are not trained, but for those that LoRA freezes."""
-    lora = {id(each) for layer in leaf_layers(model) if getattr(layer, "lora_enabled", False) for each in layer.weights}
-    return {names[id(each)] for each in model.weights if not each.trainable and id(each) not in lora}
+    """Names of the weights that are frozen one by one: not with their layer, as its configuration says, or by LoRA."""
+    layers = [each for each in leaf_layers(model) if each.trainable and not getattr(each, "lora_enabled", False)]
+    return {names[id(weight)] for layer in layers for weight in layer.weights if not weight.trainable}
 
 
 def _numbers(optimizer, slots):
