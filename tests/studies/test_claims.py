@@ -216,7 +216,7 @@ def translation_claims():
         f"perplexity is {untied[0]} in training and {untied[1]} on validation text; the three-way tied model has "
         f"{three_way[0]} and {three_way[1]}.",
         f"has {decoder[0]}, between them, and {decoder[1]}, the worst.",
-        f"of 25 epochs, {low:.1f} and {high:.1f}, are further apart than the means of the three models.",
+        f"of 25 epochs, {low:.1f} to {high:.1f}, are further apart than the means of the three models.",
         "the untied model has a test BLEU of {test_bleu:.2f} (validation {validation_bleu:.2f}), and".format(
             **results("multi30k_en_fr_untied")
         ),
