@@ -53,8 +53,25 @@ def _with_nested(operation):
     return [operation, *(layer for each in nested for layer in _with_nested(each))]
 
 
+NUMBER_IN_FILE = "number_in_file"
+"""Key of the number of a layer in its configuration, see `number_in_file`."""
+
+
+def number_in_file(layer):
+    """A number of a layer for the file that Keras writes at the moment, or `None` if it writes none.
+
+    `shared_objects/id_to_config_map`: Keras adds a number of its own from the second place of an object on, and then
+    loads the object into all places. Here it is made to take each place for the first.
+    """
+    written = global_state.get_global_attribute("shared_objects/id_to_config_map")
+    if written is None:
+        return None
+    written.pop(id(layer), None)
+    return id(layer)
+
+
 def keep_shared(layer):
-    """Makes a file that Keras writes at the moment contain one layer, if it has several places in the model.
+    """Makes a file that Keras writes at the moment contain a layer of Keras once, if it has several places.
 
     `record_object_after_serialization`: Keras numbers an object from its second place on and adds the number to the
     first later, where it is lost if the configuration has been copied meanwhile, as that of a nested model.
@@ -62,13 +79,35 @@ def keep_shared(layer):
     serialization_lib.record_object_after_serialization(layer, {"module": None})
 
 
+def record_loaded(layer, number):
+    """Makes `shared_object` find a layer while Keras loads the file in which it has this number."""
+    if number is not None:
+        serialization_lib.record_object_after_deserialization(layer, number)
+
+
 def shared_object(config):
     """The object of a configuration that was already loaded from the same file, or `None`.
 
     `get_shared_object`: the public `deserialize_keras_object` makes a second object where there is none.
     """
-    number = config.get("shared_object_id")
+    number = config.get("shared_object_id", config["config"].get(NUMBER_IN_FILE))
     return None if number is None else serialization_lib.get_shared_object(number)
+
+
+def was_called(layer):
+    """Whether a symbolic tensor is an output of a layer.
+
+    `Operation._inbound_nodes`: the public `Layer.output` raises an error instead.
+    """
+    return bool(layer._inbound_nodes)
+
+
+def forget_calls(layer):
+    """Makes the next call of a layer its first one for a functional model, which loads calls by number.
+
+    `Operation._inbound_nodes`: as in `was_called`.
+    """
+    layer._inbound_nodes.clear()
 
 
 def is_loading():

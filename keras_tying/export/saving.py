@@ -1,5 +1,6 @@
 """Writing traced functions as a SavedModel."""
 
+import functools
 from pathlib import Path
 
 import keras
@@ -44,12 +45,13 @@ def checked(value: tf.Tensor, valid: tf.Tensor, message: str) -> tf.Tensor:
 
 
 def trace(specs: dict) -> dict:
-    """Traces methods with their `tf.TensorSpec`s, by the name of the signature."""
-    functions = {}
-    for name, (method, signature) in specs.items():
-        functions[name] = tf.function(method, input_signature=signature, autograph=False)
-        functions[name].get_concrete_function()
-    return functions
+    """Traces methods with their `tf.TensorSpec`s, each once, by the names of the signatures."""
+
+    @functools.cache
+    def traced(method, signature):
+        return tf.function(method, input_signature=signature, autograph=False).get_concrete_function()
+
+    return {name: traced(*spec) for name, spec in specs.items()}
 
 
 def save_signatures(model: keras.Model, texts: tuple, signatures: dict, path: str | Path) -> None:
@@ -76,7 +78,8 @@ def write_saved_model(module: tf.Module, signatures: dict, path: str | Path) -> 
     path = Path(path)
     check_replaceable(path, "saved_model.pb")
     path.parent.mkdir(parents=True, exist_ok=True)
+    options = tf.saved_model.SaveOptions(experimental_custom_gradients=False)  # a third of the file, never run
     with replacing(path) as new:
-        tf.saved_model.save(module, str(new), signatures=signatures)
+        tf.saved_model.save(module, str(new), signatures=signatures, options=options)
         write_warm_up(signatures, new)
         keep_others(path, new, FILES)

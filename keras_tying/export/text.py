@@ -40,9 +40,11 @@ class TextInGraph(tf.Module):
 
     def _lower_cased(self, sentences):
         """The sentences in lower case, which for other than ASCII characters differs between libraries."""
-        characters = tf.cast(tf.strings.unicode_decode(sentences, "UTF-8"), tf.int64)
-        lower = self.lower_case.lookup(characters)
-        return tf.strings.unicode_encode(tf.cast(tf.where(lower < 0, characters, lower), tf.int32), "UTF-8")
+        characters = tf.strings.unicode_decode(sentences, "UTF-8")
+        given = tf.cast(characters.flat_values, tf.int64)
+        lower = self.lower_case.lookup(given)
+        lower = tf.cast(tf.where(lower < 0, given, lower), tf.int32)
+        return tf.strings.unicode_encode(characters.with_flat_values(lower), "UTF-8")
 
     def decode(self, ids: tf.Tensor) -> tf.Tensor:
         """Converts ids of any shape to words."""

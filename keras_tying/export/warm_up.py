@@ -40,13 +40,13 @@ def write_warm_up(signatures: dict, path: Path) -> None:
             writer.write(request_log(name, example_inputs(function)).SerializeToString())
 
 
-def example_inputs(function: tf.types.experimental.PolymorphicFunction) -> dict[str, tf.Tensor]:
+def example_inputs(function: tf.types.experimental.ConcreteFunction) -> dict[str, tf.Tensor]:
     """Inputs of a traced function: a batch of one row.
 
     Numbers have a row too. A server that joins requests in batches takes no others, and does not load a model whose
     warm-up fails.
     """
-    parameters = function.get_concrete_function().function_type.parameters
+    parameters = function.function_type.parameters
     return {
         name: tf.constant([EXAMPLES[name]], parameter.type_constraint.dtype) for name, parameter in parameters.items()
     }

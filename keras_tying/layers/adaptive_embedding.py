@@ -7,10 +7,11 @@ import keras
 from keras import initializers, ops
 
 from keras_tying.backend import ANY_SHAPE
-from keras_tying.backend.keras_internals import keep_shared, set_mask
+from keras_tying.backend.keras_internals import set_mask
 from keras_tying.checks import check_integer
 from keras_tying.layers.initial_weights import another
 from keras_tying.layers.lookup import lookup
+from keras_tying.layers.shared_place import Shareable
 
 
 class Band(NamedTuple):
@@ -36,7 +37,7 @@ class OutputTable(NamedTuple):
 
 
 @keras.saving.register_keras_serializable("keras_tying")
-class AdaptiveEmbedding(keras.layers.Layer):
+class AdaptiveEmbedding(Shareable, keras.layers.Layer):
     """Embedding layer for large vocabularies: the rarer a word, the narrower its vector. It also scores words.
 
     Word ids must be in order of decreasing frequency, as in a `Vocabulary`. Cutoffs `c_1 < ... < c_K` cut them into
@@ -260,7 +261,6 @@ class AdaptiveEmbedding(keras.layers.Layer):
         )
 
     def get_config(self):
-        keep_shared(self)
         return {
             **super().get_config(),
             "input_dim": self.input_dim,

@@ -6,6 +6,7 @@ import keras
 from keras import activations, ops
 
 from keras_tying.backend.keras_internals import is_loading, keep_shared, layers_before, shared_object
+from keras_tying.layers.shared_place import Shareable, embedding_at
 
 SIZES = ("input_dim", "output_dim", "tie_weights")
 """What tells embeddings apart, besides their name."""
@@ -87,7 +88,7 @@ class TiedDense(keras.layers.Layer):
         if len({*before}) == 1 and all(getattr(before[0], size) == expected[size] for size in SIZES):
             return before[0]  # a `clone_function` has given it another name
         if is_loading():  # if others share it, Keras finds no weights for this second one and raises
-            return keras.saving.deserialize_keras_object(self._embedding_config)
+            return embedding_at(keras.saving.deserialize_keras_object(self._embedding_config))
         raise ValueError(
             f"The copy of TiedDense {self.name!r} needs the embedding that it shares, which must come before it in the "
             "same model. Copy the model with copy.deepcopy, or call the embedding with reverse=True instead of "
@@ -124,7 +125,8 @@ class TiedDense(keras.layers.Layer):
     def get_config(self):
         embedding = self._embedding_config
         if self.embedding is not None:
-            keep_shared(self.embedding)
+            if not isinstance(self.embedding, Shareable):
+                keep_shared(self.embedding)
             embedding = keras.saving.serialize_keras_object(self.embedding)
         return {
             **super().get_config(),

@@ -5,14 +5,15 @@ import copy
 import keras
 from keras import constraints, initializers, ops, regularizers
 
-from keras_tying.backend.keras_internals import QuantizableEmbedding, keep_shared
+from keras_tying.backend.keras_internals import QuantizableEmbedding
 from keras_tying.checks import check_number
 from keras_tying.layers.initial_weights import another
 from keras_tying.layers.lookup import lookup
+from keras_tying.layers.shared_place import Shareable
 
 
 @keras.saving.register_keras_serializable("keras_tying")
-class TiedEmbedding(QuantizableEmbedding):
+class TiedEmbedding(Shareable, QuantizableEmbedding):
     """Embedding layer whose matrix is also the output projection, with an output bias.
 
     Called on word ids it looks up rows of the matrix `S`. Called with `reverse=True` on hidden states
@@ -21,7 +22,9 @@ class TiedEmbedding(QuantizableEmbedding):
     for three-way tying, use it for the encoder's input, the decoder's input and the decoder's output. Copies of a
     functional model share as the model does. If several nested models share the layer, clone the outer model with
     `keras.models.clone_model(model, recursive=True)`: without `recursive`, and in `from_config`, Keras copies each
-    nested model on its own, with every layer in it.
+    nested model on its own, with every layer in it. A saved model shares when it is loaded. Its first nested model then
+    has the layer, and the others a layer of the same name whose attribute `embedding` is the shared one; a copy of it
+    is made with `copy.deepcopy`.
 
     After `enable_lora(rank)` the delta of a tied matrix is in both roles, also when the layer is quantized to int8 or
     int4, before or after. Its gradient is the sum over both roles. Without tying, the delta belongs to the lookup.
@@ -196,7 +199,6 @@ class TiedEmbedding(QuantizableEmbedding):
         return spec
 
     def get_config(self):
-        keep_shared(self)
         return {
             **super().get_config(),
             "use_bias": self.use_bias,

@@ -3,6 +3,7 @@
 import keras
 
 from keras_tying.backend.keras_internals import layer_of_output, layers_within
+from keras_tying.layers.shared_place import SharedPlace
 from keras_tying.losses import SequenceCrossEntropy
 from keras_tying.models.composed_model import policy_of
 from keras_tying.models.heads import KINDS, REVERSIBLE, head_of, head_width
@@ -119,7 +120,7 @@ class BackboneModel(NextWordModel):
 
     def get_config(self):
         head, backbone = self.output_embedding, self.backbone
-        places = [place for place, layer in enumerate(layers_within(backbone)) if layer is head]
+        places = [place for place, layer in enumerate(_own_layers(backbone)) if layer is head]
         return {
             **super().get_config(),
             "backbone": keras.saving.serialize_keras_object(backbone),
@@ -181,8 +182,8 @@ def _symbolic(model, name):
 def _layer_of(backbone, head):
     """The layer of a backbone that has a name, or a place among its layers."""
     if isinstance(head, int):
-        return layers_within(backbone)[head]
-    layers = {id(layer): layer for layer in layers_within(backbone)}.values()
+        return _own_layers(backbone)[head]
+    layers = {id(layer): layer for layer in _own_layers(backbone)}.values()
     named = [layer for layer in layers if layer.name == head]
     if len(named) != 1:
         heads = ", ".join(repr(layer.name) for layer in layers if isinstance(layer, KINDS))
@@ -191,3 +192,8 @@ def _layer_of(backbone, head):
             f"{len(named)}. Its layers that can score words: {heads or 'none'}"
         )
     return named[0]
+
+
+def _own_layers(backbone):
+    """The layers within a backbone, with the same places before and after it was saved."""
+    return [layer for layer in layers_within(backbone) if not isinstance(layer, SharedPlace)]

@@ -4,10 +4,10 @@ from typing import Any
 
 import keras
 
-from keras_tying.backend.keras_internals import inner_layers, layers_to_quantize, leaf_layers
+from keras_tying.backend.keras_internals import forget_calls, inner_layers, layers_to_quantize, leaf_layers
 from keras_tying.layers import AdaptiveEmbedding
 from keras_tying.models.replicated import ReplicatedModel
-from keras_tying.models.serialization import from_layer_configs
+from keras_tying.models.serialization import from_layer_configs, not_yet_called
 
 
 class ComposedModel(ReplicatedModel):
@@ -80,9 +80,12 @@ class ComposedModel(ReplicatedModel):
 
     @classmethod
     def from_config(cls, config, custom_objects=None):
+        outside = not_yet_called(config)
         config = from_layer_configs(config, custom_objects)
         quantized, frozen = (config.pop(name, []) for name in ("quantized", "frozen"))
         model = cls(**config)
+        for layer in outside:
+            forget_calls(layer)
         layers, inner = leaf_layers(model), _without_embeddings(inner_layers(model))
         for place in frozen:
             inner[place].trainable = False

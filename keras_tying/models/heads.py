@@ -5,17 +5,18 @@ from keras import ops
 
 from keras_tying.layers import AdaptiveEmbedding, TiedDense, TiedEmbedding
 from keras_tying.layers.lookup import embedding_matrix
+from keras_tying.layers.shared_place import SharedPlace
 from keras_tying.losses import AdaptiveProjection, OutputProjection
 from keras_tying.losses.adaptive_cross_entropy import Tail
 
 REVERSIBLE = (keras.layers.ReversibleEmbedding, AdaptiveEmbedding)
 """Heads that embed words as well."""
 
-KINDS = (TiedEmbedding, *REVERSIBLE, TiedDense, keras.layers.Dense)
+KINDS = (TiedEmbedding, *REVERSIBLE, TiedDense, SharedPlace, keras.layers.Dense)
 
 
 def head_of(layer):
-    """The layer that computes logits from hidden states; of a `TiedDense`, the embedding that it uses.
+    """The layer that computes logits from hidden states; of a `TiedDense` or `SharedPlace`, the embedding that it uses.
 
     Raises:
         ValueError: If the layer computes something else.
@@ -37,7 +38,7 @@ def head_of(layer):
             "The layer that scores words must have no activity_regularizer, because its logits do not exist in "
             f"training. Remove it. Received: {layer.name!r}"
         )
-    return layer.embedding if isinstance(layer, TiedDense) else layer
+    return layer.embedding if isinstance(layer, (TiedDense, SharedPlace)) else layer
 
 
 def head_scores(layer, hidden):

@@ -2,6 +2,9 @@
 
 import keras
 
+from keras_tying.backend.keras_internals import shared_object, was_called
+from keras_tying.layers.shared_place import embedding_at
+
 SHARED = "shared_layer"
 """Key of a reference to a layer that has another place in the same configuration."""
 
@@ -36,8 +39,15 @@ def from_layer_configs(config, custom_objects=None):
         if isinstance(value, list):
             return [resolved(each) for each in value]
         if not (isinstance(value, dict) and SHARED in value):
-            return value
+            return embedding_at(value)
         name, *index = value[SHARED].split("/")
-        return arguments[name][int(index[0])] if index else arguments[name]
+        return embedding_at(arguments[name][int(index[0])] if index else arguments[name])
 
     return {name: resolved(value) for name, value in arguments.items()}
+
+
+def not_yet_called(config):
+    """Layers of a model's configuration that a functional model around it has loaded and will call later."""
+    described = [each for each in config.values() if isinstance(each, dict) and isinstance(each.get("config"), dict)]
+    loaded = [layer for each in described if (layer := shared_object(each)) is not None]
+    return [layer for layer in loaded if not was_called(layer)]

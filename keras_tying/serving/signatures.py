@@ -122,15 +122,13 @@ def _served(trained: Any) -> Any:
 
 def _traced(name: str, function: Any, owner: Any) -> Signature:
     """A traced method as a signature."""
-    concrete = function.get_concrete_function()
-    parameters = concrete.function_type.parameters
-    inputs = {key: _spec(spec) for key, spec in zip(parameters, function.input_signature, strict=True)}
+    inputs = {key: _spec(each.type_constraint) for key, each in function.function_type.parameters.items()}
 
     def run(values: Inputs) -> Outputs:
         tensors = [_tensor(values[key], spec) for key, spec in inputs.items()]
-        return {key: output.numpy() for key, output in concrete(*tensors).items()}
+        return {key: output.numpy() for key, output in function(*tensors).items()}
 
-    outputs = {key: _spec(output) for key, output in sorted(concrete.structured_outputs.items())}
+    outputs = {key: _spec(output) for key, output in sorted(function.structured_outputs.items())}
     return Signature(name, inputs, outputs, run, owner)
 
 

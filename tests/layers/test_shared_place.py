@@ -1,0 +1,240 @@
+"""Embeddings that nested models share stay shared in files."""
+
+import copy
+
+import keras
+import numpy as np
+import pytest
+
+import keras_tying as kt
+from keras_tying.layers import AdaptiveEmbedding, TiedDense, TiedEmbedding
+
+V, H = 20, 8
+
+
+@keras.saving.register_keras_serializable("tests_shared_place")
+class OwnEmbedding(TiedEmbedding):
+    """A class that a user derives."""
+
+
+@keras.saving.register_keras_serializable("tests_shared_place")
+class OwnProjection(keras.layers.Layer):
+    """A layer of a user that reads the matrix of an embedding."""
+
+    def __init__(self, embedding, **kwargs):
+        super().__init__(**kwargs)
+        self.embedding = embedding
+
+    def build(self, _):
+        self.embedding.build()
+
+    def call(self, hidden):
+        return keras.ops.matmul(hidden, keras.ops.transpose(self.embedding.output_embeddings))
+
+    def get_config(self):
+        return {**super().get_config(), "embedding": keras.saving.serialize_keras_object(self.embedding)}
+
+    @classmethod
+    def from_config(cls, config):
+        return cls(**{**config, "embedding": keras.saving.deserialize_keras_object(config["embedding"])})
+
+
+def words():
+    return keras.Input((None,), dtype="int32")
+
+
+def encoder_of(embedding):
+    inputs = words()
+    return keras.Model(inputs, keras.layers.GRU(H)(embedding(inputs)), name="encoder")
+
+
+def decoder_of(embedding, output=None, before=lambda vectors, ids: vectors):
+    inputs, state = words(), keras.Input((H,))
+    hidden = keras.layers.GRU(H, return_sequences=True)(before(embedding(inputs), inputs), initial_state=state)
+    scores = output(hidden) if output else embedding(hidden, reverse=True)
+    return keras.Model([inputs, state], scores, name="decoder")
+
+
+def joined(encoder, decoder):
+    source, target = words(), words()
+    return keras.Model([source, target], decoder([target, encoder(source)]))
+
+
+def encoder_and_decoder(embedding):
+    return joined(encoder_of(embedding), decoder_of(embedding))
+
+
+def scores_with_tied_dense(embedding):
+    return joined(encoder_of(embedding), decoder_of(embedding, TiedDense(embedding)))
+
+
+def scores_with_own_projection(embedding):
+    return joined(encoder_of(embedding), decoder_of(embedding, OwnProjection(embedding)))
+
+
+def with_another_embedding_in_the_decoder(embedding):
+    another = type(embedding).from_config({**embedding.get_config(), "name": "another"})
+    add = keras.layers.Add()
+    return joined(
+        encoder_of(embedding), decoder_of(embedding, before=lambda vectors, ids: add([another(ids), vectors]))
+    )
+
+
+def scores_outside(embedding):
+    inputs, inner = words(), words()
+    nested = keras.Model(inner, keras.layers.GRU(H, return_sequences=True)(embedding(inner)))
+    return keras.Model(inputs, embedding(nested(inputs), reverse=True))
+
+
+def looks_up_outside(embedding):
+    inputs, states = words(), keras.Input((None, H))
+    nested = keras.Model(states, embedding(states, reverse=True))
+    return keras.Model(inputs, nested(keras.layers.Dense(H)(embedding(inputs))))
+
+
+def two_sequential(embedding):
+    first = keras.Sequential([keras.Input((None,), dtype="int32"), embedding, keras.layers.Dense(H)])
+    second = keras.Sequential([keras.Input((None,), dtype="int32"), embedding, keras.layers.Dense(H)])
+    source, target = words(), words()
+    return keras.Model([source, target], keras.layers.Add()([first(source), second(target)]))
+
+
+def beside_a_language_model(embedding):
+    inputs = words()
+    model = kt.models.LanguageModel(embedding, [kt.layers.LSTM(H, return_sequences=True, return_state=True)])
+    return keras.Model(inputs, [embedding(inputs), model(inputs)])
+
+
+def a_language_model_and_a_nested_one(embedding):
+    inputs, inner = words(), words()
+    model = kt.models.LanguageModel(embedding, [kt.layers.LSTM(H, return_sequences=True, return_state=True)])
+    nested = keras.Model(inner, embedding(inner))
+    return keras.Model(inputs, [model(inputs), nested(inputs)])
+
+
+MODELS = [
+    encoder_and_decoder,
+    scores_with_tied_dense,
+    scores_with_own_projection,
+    with_another_embedding_in_the_decoder,
+    scores_outside,
+    looks_up_outside,
+    two_sequential,
+    beside_a_language_model,
+    a_language_model_and_a_nested_one,
+]
+EMBEDDINGS = {
+    "tied": lambda: TiedEmbedding(V, H, bias_initializer="normal"),
+    "untied": lambda: TiedEmbedding(V, H, tie_weights=False),
+    "masked": lambda: TiedEmbedding(V, H, mask_zero=True),
+    "derived": lambda: OwnEmbedding(V, H, bias_initializer="normal"),
+    "adaptive": lambda: AdaptiveEmbedding(V, H, cutoffs=(9,)),
+}
+IMPOSSIBLE = {
+    (scores_with_tied_dense, "adaptive"): "A TiedDense does not take an AdaptiveEmbedding",
+    (with_another_embedding_in_the_decoder, "derived"): "Keras numbers layers by class, and the place has another one",
+}
+
+
+def batch_for(model, rng):
+    batch = [rng.integers(0, V, (2, 3), np.int32) for _ in model.inputs]
+    return batch if len(batch) > 1 else batch[0]
+
+
+def loaded(model, folder):
+    model.save(folder / "model.keras")
+    return keras.saving.load_model(folder / "model.keras")
+
+
+def assert_same(ours, model, batch):
+    assert ours.count_params() == model.count_params()
+    for one, other in zip(keras.tree.flatten(ours(batch)), keras.tree.flatten(model(batch)), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("kind", EMBEDDINGS)
+@pytest.mark.parametrize("make", MODELS)
+def test_a_loaded_model_shares_as_the_saved_one(make, kind, rng, tmp_path):
+    if (make, kind) in IMPOSSIBLE:
+        pytest.skip(IMPOSSIBLE[make, kind])
+    model = make(EMBEDDINGS[kind]())
+    batch = batch_for(model, rng)
+    first = loaded(model, tmp_path)
+    assert_same(first, model, batch)
+    assert_same(loaded(first, tmp_path), model, batch)
+    assert_same(copy.deepcopy(first), model, batch)
+
+
+@pytest.fixture
+def model():
+    keras.utils.set_random_seed(3)
+    return encoder_and_decoder(TiedEmbedding(V, H, bias_initializer="normal", name="words"))
+
+
+def test_a_loaded_model_trains_as_the_saved_one(model, rng, tmp_path):
+    batch = batch_for(model, rng)
+    ours = loaded(model, tmp_path)
+    for each in (model, ours):
+        each.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+        each.fit(batch, batch[1], epochs=2, verbose=0)
+    for one, other in zip(ours.get_weights(), model.get_weights(), strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-6)
+
+
+def test_a_loaded_model_quantizes_both_roles(model, rng, tmp_path):
+    batch = batch_for(model, rng)
+    ours = loaded(model, tmp_path)
+    for each in (model, ours):
+        each.quantize("int8")
+    assert_same(ours, model, batch)
+    assert_same(loaded(ours, tmp_path), model, batch)
+
+
+def test_lora_of_the_first_place_is_in_all(model, rng, tmp_path):
+    batch = batch_for(model, rng)
+    ours = loaded(model, tmp_path)
+    embedding = ours.get_layer("encoder").get_layer("words")
+    assert ours.get_layer("decoder").get_layer("words").embedding is embedding
+    embedding.enable_lora(2)
+    embedding.lora_embeddings_b.assign(np.ones((2, H)))
+    assert np.abs(ours(batch) - model(batch)).max() > 1e-3
+    assert len(ours.trainable_variables) == len(model.trainable_variables) + 1  # two factors instead of the matrix
+    assert ours.summary() is None
+
+
+def test_a_nested_model_is_saved_alone(model, rng, tmp_path):
+    decoder = loaded(model, tmp_path).get_layer("decoder")
+    batch = [rng.integers(0, V, (2, 3), np.int32), rng.normal(size=(2, H)).astype("float32")]
+    assert_same(loaded(decoder, tmp_path), model.get_layer("decoder"), batch)
+
+
+def test_weights_are_those_of_the_saved_model(model, rng, tmp_path):
+    ours = loaded(model, tmp_path)
+    for each in model.weights:
+        each.assign(each + 0.5)
+    model.save_weights(tmp_path / "model.weights.h5")
+    ours.load_weights(tmp_path / "model.weights.h5")
+    assert_same(ours, model, batch_for(model, rng))
+
+
+def test_a_frozen_embedding_stays_frozen(model, tmp_path):
+    model.get_layer("encoder").get_layer("words").trainable = False
+    ours = loaded(loaded(model, tmp_path), tmp_path)
+    assert [each.path for each in ours.trainable_variables] == [each.path for each in model.trainable_variables]
+    assert not any(each.shape == (V, H) for each in ours.trainable_variables)
+
+
+@pytest.mark.parametrize("recursive", [False, True])
+def test_a_loaded_model_is_not_cloned_untied(recursive, model, tmp_path):
+    with pytest.raises(ValueError, match=r"Copy the whole model with copy\.deepcopy\. Received: .* of 'words'"):
+        keras.models.clone_model(loaded(model, tmp_path), recursive=recursive)
+
+
+def test_a_loaded_model_trains_without_logits(rng, tmp_path):
+    model = scores_outside(TiedEmbedding(V, H, bias_initializer="normal"))
+    ours = kt.models.without_logits(loaded(model, tmp_path))
+    ours.compile("sgd", kt.losses.SequenceCrossEntropy())
+    batch = batch_for(model, rng)
+    assert_same(ours, model, batch)
+    ours.fit(batch, batch, verbose=0)
+    assert_same(loaded(ours, tmp_path), ours, batch)
