@@ -201,7 +201,7 @@ def check_config_round_trip(layer):
 def check_loaded_model_predicts_the_same(model, inputs, tmp_path):
     model.save(tmp_path / "model.keras")
     again = keras.saving.load_model(tmp_path / "model.keras")
-    np.testing.assert_array_equal(again.predict(inputs, verbose=0), model.predict(inputs, verbose=0))
+    np.testing.assert_array_equal(again(inputs), model(inputs))
     assert len(again.variables) == len(model.variables)
 
 
@@ -209,7 +209,7 @@ def check_exported_model_predicts_the_same(model, inputs, tmp_path, *more_inputs
     model.export(tmp_path / "exported", verbose=False)
     exported = tf.saved_model.load(tmp_path / "exported")
     for each in (inputs, *more_inputs):
-        np.testing.assert_allclose(exported.serve(each), model.predict(each, verbose=0), atol=1e-5)
+        np.testing.assert_allclose(exported.serve(each), model(each), atol=1e-5)
 
 
 PLACES = ("layers", "losses", "metrics", "models", "optimizers", "regularizers", "training.callbacks")

@@ -46,7 +46,9 @@ def check_plot(path: Path) -> None:
     """Raises an error for the path of a plot that could not be written."""
     from matplotlib.figure import Figure
 
-    endings = Figure().canvas.get_supported_filetypes()
+    endings = [each for each in Figure().canvas.get_supported_filetypes() if each != "pgf"]  # which needs LaTeX
+    if path.is_dir():
+        raise ValueError(f"--attention takes the path of a file. Received: the folder {path}")
     if path.suffix and path.suffix[1:] not in endings:
         raise ValueError(f"--attention takes a file that ends in one of {', '.join(endings)}. Received: {path}")
     if not path.parent.is_dir():

@@ -3,8 +3,26 @@
 import keras
 from keras import ops
 
+from keras_tying.backend import dispatch
 from keras_tying.backend.replicas import ReplicaSeedGenerator
 from keras_tying.checks import check_integer, check_rate
+
+ROWS = (
+    "The carried state needs batches of {rows} rows: leave out or pad a shorter last one. Received: a batch of {} rows"
+)
+
+
+@dispatch
+def with_rows(inputs, rows):
+    """A batch `[B, T]` whose number of rows is known when a step is compiled.
+
+    Raises:
+        ValueError: If there are more or fewer than `rows`; TensorFlow raises `tf.errors.InvalidArgumentError` where it
+            did not know the number before.
+    """
+    if inputs.shape[0] not in (None, rows):
+        raise ValueError(ROWS.format(inputs.shape[0], rows=rows))
+    return ops.reshape(inputs, (rows, ops.shape(inputs)[1]))
 
 
 @keras.saving.register_keras_serializable("keras_tying")

@@ -33,7 +33,7 @@ class MogrifierLSTM(LSTM):
             `kernel_initializer`.
 
     Raises:
-        ValueError: If `rounds` is negative or `rank` is not positive.
+        ValueError: If `rounds` is negative, `rank` is not positive or `shared_dropout_masks` is given.
 
     Example:
 
@@ -47,7 +47,12 @@ class MogrifierLSTM(LSTM):
     """
 
     def __init__(self, units, *args, rounds=5, rank=None, **kwargs):
-        super().__init__(units, *args, **{**kwargs, "shared_dropout_masks": True})
+        if "shared_dropout_masks" in kwargs:
+            raise ValueError(
+                "A MogrifierLSTM always shares its dropout masks, so `shared_dropout_masks` is not an argument. "
+                f"Received: shared_dropout_masks={kwargs['shared_dropout_masks']}"
+            )
+        super().__init__(units, *args, shared_dropout_masks=True, **kwargs)
         check_integer("rounds", rounds, least=0)
         if rank is not None:
             check_integer("rank", rank)

@@ -1,5 +1,8 @@
 """Copies of a model: with other words, tied, untied, without LoRA, in another precision. They train on where it was."""
 
+import json
+from pathlib import Path
+
 import h5py
 
 from keras_tying.models.embedding_changes import tied, untied, with_words, without_lora, words_of_rows, words_of_size
@@ -154,8 +157,8 @@ class ChangedCopies:
             ValueError: If the file is of a model with other tying. Load it into a model with the tying of the file, and
                 call `tied_copy` or `untied_copy` of that.
         """
-        if str(filepath).endswith(".weights.h5") and not skip_mismatch:
-            _check_file(self, filepath)
+        if str(filepath).endswith((".weights.h5", ".weights.json")) and not skip_mismatch:
+            _check_file(self, Path(filepath))
         super().load_weights(filepath, skip_mismatch, **kwargs)  # type: ignore[misc]  # a mixin has no `load_weights`
 
 
@@ -168,10 +171,20 @@ def _check_file(model, path):
         if is_weight and not place.startswith("optimizer"):
             sizes.append(values.size)
 
-    with h5py.File(path) as file:
-        file.visititems(add)
+    for each in _parts(path):
+        with h5py.File(each) as file:
+            file.visititems(add)
     if sum(sizes) > model.count_params():
         raise ValueError(
             "The file must be of a model with the same tying: load it into one, and tie that with tied_copy(matrix). "
             f"Received: {path} with {sum(sizes):,} weights, for a model of {model.count_params():,}"
         )
+
+
+def _parts(path):
+    """The files of weights: the one at `path`, or those that it lists, if it is a JSON file."""
+    if path.suffix != ".json":
+        return [path]
+    listed = json.loads(path.read_bytes())["weight_map"].values()
+    names = {name for each in listed for name in ([each] if isinstance(each, str) else each)}
+    return [path.parent / Path(name).name for name in sorted(names)]

@@ -10,6 +10,7 @@ from keras_tying.backend.replicas import part_of, scope_of
 from keras_tying.checks import check_integer
 from keras_tying.ids import check_ids
 from keras_tying.layers import AdaptiveEmbedding, CarriedState, TiedEmbedding, WordDropout
+from keras_tying.layers.carried_state import with_rows
 from keras_tying.layers.lookup import embedding_matrix
 from keras_tying.losses import SequenceCrossEntropy
 from keras_tying.models.changed_copies import ChangedCopies
@@ -216,10 +217,7 @@ class LanguageModel(ChangedCopies, NextWordModel):
 
     def _next_window(self, inputs, training):
         """`hidden_states` of the next window, from the carried state, which is updated."""
-        rows, batch = self.carried.batch_size, inputs.shape[0]
-        if batch not in (None, rows):
-            raise ValueError(f"The carried state needs batches of {rows} rows. Received: a batch of {batch} rows.")
-        inputs = ops.reshape(inputs, (rows, ops.shape(inputs)[1]))  # makes the batch size static and checks it
+        inputs = with_rows(inputs, self.carried.batch_size)
         hidden, states = self.hidden_states(inputs, self.carried.start(training), training)
         self.carried.update(states)
         return hidden, states

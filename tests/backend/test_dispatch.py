@@ -14,7 +14,7 @@ import keras_tying as kt
 from keras_tying import backend
 from keras_tying.backend.tensorflow import batches as fast_batches
 from keras_tying.backend.tensorflow import scan
-from keras_tying.layers import conditional_gru, gru, lookup, lstm, recurrent_highway
+from keras_tying.layers import carried_state, conditional_gru, gru, lookup, lstm, recurrent_highway
 from keras_tying.losses import adaptive_cross_entropy as adaptive
 from keras_tying.losses import fused_cross_entropy as fused
 from keras_tying.losses.fused_cross_entropy import OutputProjection, SoftTarget
@@ -367,6 +367,14 @@ def numbers_of_one_replica(function, rng, monkeypatch):
 @case(backend.replicas.sum_over_replicas)
 def sums(function, rng, monkeypatch):
     return function([normal(rng, 2), normal(rng, 3)])
+
+
+@case(carried_state.with_rows)
+def rows_known_before(function, rng, monkeypatch):
+    ids = rng.integers(0, 9, (3, 4))
+    with pytest.raises(ValueError, match=r"needs batches of 2 rows: .* Received: a batch of 3 rows"):
+        function(ids, 2)
+    return [function(ids, 3)]
 
 
 @case(backend.replicas.rows_of_all)

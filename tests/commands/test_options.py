@@ -84,6 +84,8 @@ TEXT = "lm --train-file a --valid-file b --test-file c"
         ("nmt --attention a.png", "--attention needs --translate"),
         ("nmt --evaluate runs/x --attention a.png", "Received also: --attention"),
         ("nmt --translate m --attention a.xyz", "--attention takes a file that ends in one of"),
+        ("nmt --translate m --attention a.pgf", "--attention takes a file that ends in one of"),
+        ("nmt --translate m --attention .", "--attention takes the path of a file. Received: the folder ."),
         ("nmt --overlap --resume runs/x", "Received: --resume, --overlap"),
         ("nmt --overlap --seed 2", "Received also: --seed"),
         ("nmt --overlap --set model.units=3", "takes only values of [data]. Received: --set model.units=3"),

@@ -1,5 +1,7 @@
 """Options of a request are numbers for all rows or numbers of each row, as a server that joins requests needs."""
 
+import functools
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -21,8 +23,13 @@ CALLS = [
 ]
 
 
+@functools.cache
+def signatures(folder):
+    return tf.saved_model.load(folder).signatures
+
+
 def call(folder, signature, inputs):
-    served = tf.saved_model.load(folder).signatures[signature]
+    served = signatures(folder)[signature]
     types = {name: spec.dtype for name, spec in served.structured_input_signature[1].items()}
     return {
         name: value.numpy()

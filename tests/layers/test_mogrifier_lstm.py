@@ -113,3 +113,8 @@ def test_an_initializer_is_an_object_or_a_function():
 def test_arguments_outside_their_range_raise(arguments):
     with pytest.raises(ValueError, match="Received"):
         MogrifierLSTM(4, **arguments)
+
+
+def test_dropout_masks_that_are_not_shared_are_refused():
+    with pytest.raises(ValueError, match=r"always shares its dropout masks.*Received: shared_dropout_masks=False"):
+        MogrifierLSTM(4, shared_dropout_masks=False)

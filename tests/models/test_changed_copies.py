@@ -237,6 +237,16 @@ def test_a_frozen_matrix_stays_frozen():
     assert [each.trainable for each in copy.embedding.weights] == [each.trainable for each in model.embedding.weights]
 
 
+def test_weights_in_several_files_are_checked_too(tmp_path):
+    make = functools.partial(kt.zoo.skip_gram, 2000, units=40)
+    make(tied=False).save_weights(tmp_path / "model.weights.json", max_shard_size=0.0004)
+    assert len([*tmp_path.glob("*.h5")]) > 1
+    with pytest.raises(ValueError, match=r"must be of a model with the same tying"):
+        make(tied=True).load_weights(tmp_path / "model.weights.json")
+    ours = make(tied=False)
+    ours.load_weights(tmp_path / "model.weights.json")
+
+
 def test_the_weights_of_an_untied_model_in_bfloat16_are_no_tied_ones(tmp_path):
     make = functools.partial(kt.zoo.skip_gram, 20, units=4, dtype="bfloat16")
     make(tied=False).save_weights(tmp_path / "model.weights.h5")

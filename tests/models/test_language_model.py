@@ -199,11 +199,11 @@ def test_batch_of_another_size_than_the_carried_state_raises(rng):
     model = small()
     model.carry_state(3)
     model.compile()
-    with pytest.raises(ValueError, match=r"batches of 3 rows. Received: a batch of 2 rows"):
+    with pytest.raises(ValueError, match=r"batches of 3 rows: .* Received: a batch of 2 rows"):
         model.train_on_batch(*rng.integers(0, V, (2, 2, 6)))
     model.compile()
     batches = [np.ones((2, *shape), "int32") for shape in ((3, 3), (3, 6), (2, 6))]  # of unknown shape in the graph
-    with pytest.raises(tf.errors.InvalidArgumentError, match="a tensor with 12 values, but the requested shape has 18"):
+    with pytest.raises(tf.errors.InvalidArgumentError, match="needs batches of 3 rows"):
         model.fit((tuple(batch) for batch in batches), shuffle=False, verbose=0)
 
 

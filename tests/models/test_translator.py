@@ -16,9 +16,10 @@ def small(tying="three_way", size=V, **arguments):
     return kt.zoo.dl4mt_small(size, size, tying, **{"embedding_size": 6, "units": 8, "dropout": 0.0, **arguments})
 
 
-@pytest.fixture
-def model(rng):
-    model = small()
+@pytest.fixture(scope="module")
+def model():
+    keras.utils.set_random_seed(7)
+    model, rng = small(), np.random.default_rng(7)
     model.set_weights([rng.normal(size=w.shape) for w in model.get_weights()])
     return model
 
