@@ -63,11 +63,18 @@ def number_in_file(layer):
     `shared_objects/id_to_config_map`: Keras adds a number of its own from the second place of an object on, and then
     loads the object into all places. Here it is made to take each place for the first.
     """
-    written = global_state.get_global_attribute("shared_objects/id_to_config_map")
-    if written is None:
+    if not is_saving():
         return None
-    written.pop(id(layer), None)
+    global_state.get_global_attribute("shared_objects/id_to_config_map").pop(id(layer), None)
     return id(layer)
+
+
+def is_saving():
+    """Whether Keras writes a file of a model.
+
+    `shared_objects/id_to_config_map`: as in `is_loading`.
+    """
+    return global_state.get_global_attribute("shared_objects/id_to_config_map") is not None
 
 
 def keep_shared(layer):
@@ -80,8 +87,8 @@ def keep_shared(layer):
 
 
 def record_loaded(layer, number):
-    """Makes `shared_object` find a layer while Keras loads the file in which it has this number."""
-    if number is not None:
+    """Makes `shared_object` find the first layer with this number while Keras loads a file."""
+    if number is not None and serialization_lib.get_shared_object(number) is None:
         serialization_lib.record_object_after_deserialization(layer, number)
 
 
@@ -95,7 +102,7 @@ def shared_object(config):
 
 
 def was_called(layer):
-    """Whether a symbolic tensor is an output of a layer.
+    """Whether a layer was called on a symbolic tensor.
 
     `Operation._inbound_nodes`: the public `Layer.output` raises an error instead.
     """

@@ -17,8 +17,8 @@ def with_rows(inputs, rows):
     """A batch `[B, T]` whose number of rows is known when a step is compiled.
 
     Raises:
-        ValueError: If there are more or fewer than `rows`; TensorFlow raises `tf.errors.InvalidArgumentError` where it
-            did not know the number before.
+        ValueError: If there are more or fewer than `rows`; TensorFlow raises `tf.errors.InvalidArgumentError` if
+            the number is known only at run time.
     """
     if inputs.shape[0] not in (None, rows):
         raise ValueError(ROWS.format(inputs.shape[0], rows=rows))

@@ -22,7 +22,8 @@ class TiedDense(keras.layers.Layer):
 
     A copy of a model (`keras.models.clone_model`, `from_config`, `model_from_json`, a loaded file) shares again: the
     new layer uses the embedding of the same name that comes before it in the new model. If there is none, for example
-    because the embedding is outside a nested model, the copy raises an error and never makes a second matrix.
+    because the embedding is outside a nested model, the copy raises an error and never makes a second matrix. A loaded
+    file shares in that case too.
 
     Args:
         embedding: The `TiedEmbedding` that has the matrix and the bias.
@@ -60,6 +61,7 @@ class TiedDense(keras.layers.Layer):
         super().__init__(**kwargs)
         self.embedding: Any = None
         self._embedding_config: Any = None
+        embedding = embedding_at(embedding)
         if isinstance(embedding, keras.layers.ReversibleEmbedding):
             self.embedding = embedding
         elif isinstance(embedding, dict):  # from a configuration
@@ -87,7 +89,7 @@ class TiedDense(keras.layers.Layer):
             return named[0]
         if len({*before}) == 1 and all(getattr(before[0], size) == expected[size] for size in SIZES):
             return before[0]  # a `clone_function` has given it another name
-        if is_loading():  # if others share it, Keras finds no weights for this second one and raises
+        if is_loading():  # it has no other place, or a later one
             return embedding_at(keras.saving.deserialize_keras_object(self._embedding_config))
         raise ValueError(
             f"The copy of TiedDense {self.name!r} needs the embedding that it shares, which must come before it in the "

@@ -195,5 +195,5 @@ def _layer_of(backbone, head):
 
 
 def _own_layers(backbone):
-    """The layers within a backbone, with the same places before and after it was saved."""
+    """The layers within a backbone, in the same order before and after it was saved."""
     return [layer for layer in layers_within(backbone) if not isinstance(layer, SharedPlace)]

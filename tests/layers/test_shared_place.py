@@ -18,6 +18,39 @@ class OwnEmbedding(TiedEmbedding):
 
 
 @keras.saving.register_keras_serializable("tests_shared_place")
+class EmbeddingMadeAnew(TiedEmbedding):
+    """A class of a user that does not call `from_config` of its parent."""
+
+    @classmethod
+    def from_config(cls, config):
+        return cls(**config)
+
+
+@keras.saving.register_keras_serializable("tests_shared_place")
+class Subclassed(keras.Model):
+    """Keras visits the attributes of a model in the order of their names."""
+
+    def __init__(self, encoder, decoder, **kwargs):
+        super().__init__(**kwargs)
+        self.encoder, self.decoder = encoder, decoder
+
+    def call(self, inputs):
+        return self.decoder([inputs[1], self.encoder(inputs[0])])
+
+    def get_config(self):
+        nested = {"encoder": self.encoder, "decoder": self.decoder}
+        return {
+            **super().get_config(),
+            **{name: keras.saving.serialize_keras_object(each) for name, each in nested.items()},
+        }
+
+    @classmethod
+    def from_config(cls, config):
+        nested = {name: keras.saving.deserialize_keras_object(config.pop(name)) for name in ("encoder", "decoder")}
+        return cls(**nested, **config)
+
+
+@keras.saving.register_keras_serializable("tests_shared_place")
 class OwnProjection(keras.layers.Layer):
     """A layer of a user that reads the matrix of an embedding."""
 
@@ -29,7 +62,8 @@ class OwnProjection(keras.layers.Layer):
         self.embedding.build()
 
     def call(self, hidden):
-        return keras.ops.matmul(hidden, keras.ops.transpose(self.embedding.output_embeddings))
+        scores = keras.ops.matmul(hidden, keras.ops.transpose(self.embedding.output_embeddings))
+        return scores if self.embedding.bias is None else scores + self.embedding.bias
 
     def get_config(self):
         return {**super().get_config(), "embedding": keras.saving.serialize_keras_object(self.embedding)}
@@ -69,6 +103,7 @@ def scores_with_tied_dense(embedding):
 
 
 def scores_with_own_projection(embedding):
+    embedding.build()
     return joined(encoder_of(embedding), decoder_of(embedding, OwnProjection(embedding)))
 
 
@@ -132,6 +167,7 @@ EMBEDDINGS = {
 }
 IMPOSSIBLE = {
     (scores_with_tied_dense, "adaptive"): "A TiedDense does not take an AdaptiveEmbedding",
+    (scores_with_own_projection, "adaptive"): "An AdaptiveEmbedding has a bias in each band",
     (with_another_embedding_in_the_decoder, "derived"): "Keras numbers layers by class, and the place has another one",
 }
 
@@ -224,10 +260,68 @@ def test_a_frozen_embedding_stays_frozen(model, tmp_path):
     assert not any(each.shape == (V, H) for each in ours.trainable_variables)
 
 
-@pytest.mark.parametrize("recursive", [False, True])
-def test_a_loaded_model_is_not_cloned_untied(recursive, model, tmp_path):
-    with pytest.raises(ValueError, match=r"Copy the whole model with copy\.deepcopy\. Received: .* of 'words'"):
-        keras.models.clone_model(loaded(model, tmp_path), recursive=recursive)
+def test_a_model_that_was_quantized_before_is_saved(model, rng, tmp_path):
+    model.quantize("int8")
+    assert_same(loaded(loaded(model, tmp_path), tmp_path), model, batch_for(model, rng))
+
+
+def test_places_do_not_round_what_the_embedding_does_not(rng, tmp_path):
+    embedding = TiedEmbedding(V, H, dtype="mixed_bfloat16", reverse_dtype="float32", bias_initializer="normal")
+    inputs, states, inner = keras.Input((None,)), keras.Input((None, H)), keras.Input((None,))
+    lookup, scores = keras.Model(inner, embedding(inner)), keras.Model(states, embedding(states, reverse=True))
+    model = keras.Model([inputs, states], [lookup(inputs), scores(states)])
+    batch = [rng.integers(0, V, (2, 3)).astype("float32"), rng.normal(size=(2, 3, H)).astype("float32")]
+    assert_same(loaded(model, tmp_path), model, batch)
+    large = TiedEmbedding(1000, 2, dtype="mixed_bfloat16")
+    model = keras.Model(inputs, [large(inputs), keras.Model(inner, large(inner))(inputs)])
+    assert_same(loaded(model, tmp_path), model, np.full((2, 3), 999, "float32"))
+
+
+def test_a_class_that_is_made_anew_shares_in_one_graph(rng, tmp_path):
+    embedding, inputs = EmbeddingMadeAnew(V, H), words()
+    model = keras.Model(inputs, TiedDense(embedding)(embedding(inputs)))
+    assert_same(loaded(model, tmp_path), model, batch_for(model, rng))
+
+
+def test_a_subclassed_model_shares_between_its_nested_models(rng, tmp_path):
+    embedding = TiedEmbedding(V, H, bias_initializer="normal")
+    model, batch = Subclassed(encoder_of(embedding), decoder_of(embedding)), [rng.integers(0, V, (2, 3)) for _ in "ab"]
+    model(batch)
+    first = loaded(model, tmp_path)
+    assert_same(first, model, batch)
+    assert_same(loaded(first, tmp_path), model, batch)
+
+
+def test_weights_of_a_nested_model_are_loaded_where_it_has_a_place(model, rng, tmp_path):
+    ours = loaded(model, tmp_path)
+    for each in model.weights:
+        each.assign(each + 0.5)
+    model.get_layer("decoder").save_weights(tmp_path / "decoder.weights.h5")
+    ours.get_layer("decoder").load_weights(tmp_path / "decoder.weights.h5")
+    batch = [rng.integers(0, V, (2, 3), np.int32), rng.normal(size=(2, H)).astype("float32")]
+    assert_same(ours.get_layer("decoder"), model.get_layer("decoder"), batch)
+
+
+def test_a_place_is_given_to_other_layers_as_its_embedding(model, tmp_path):
+    place = loaded(model, tmp_path).get_layer("decoder").get_layer("words")
+    assert TiedDense(place).embedding is place.embedding
+    assert repr(place) == f"<SharedPlace of {place.embedding!r}>"
+    with pytest.raises(AttributeError, match="no_such_name"):
+        _ = place.no_such_name
+
+
+COPIED = {
+    "clone": keras.models.clone_model,
+    "recursive clone": lambda model: keras.models.clone_model(model, recursive=True),
+    "JSON": lambda model: model.to_json(),
+    "configuration": lambda model: type(model).from_config(model.get_config()),
+}
+
+
+@pytest.mark.parametrize("copied", COPIED)
+def test_a_loaded_model_is_not_copied_untied(copied, model, tmp_path):
+    with pytest.raises(ValueError, match=r"only be copied with copy\.deepcopy .* Received: .* of 'words'"):
+        COPIED[copied](loaded(model, tmp_path))
 
 
 def test_a_loaded_model_trains_without_logits(rng, tmp_path):
