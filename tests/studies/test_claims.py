@@ -189,10 +189,14 @@ def augmentation_claims():
 
 def translation_claims():
     last = {name: results(f"multi30k_en_de_{name}")["history"][-1] for name in ("untied", "three_way", "decoder")}
-    for ending in ("", "_s2"):
+    worst = []
+    for ending in ("", "_s2", "_s3"):
         ends = {name: results(f"multi30k_en_de_{name}{ending}")["history"][-1] for name in last}
         assert sorted(ends, key=lambda name: ends[name]["perplexity"]) == ["untied", "decoder", "three_way"]
-        assert sorted(ends, key=lambda name: ends[name]["val_perplexity"]) == ["three_way", "untied", "decoder"]
+        best, *others = sorted(ends, key=lambda name: ends[name]["val_perplexity"])
+        assert best == "three_way"
+        worst.append(others[-1])
+    assert worst == ["decoder", "decoder", "untied"]
     untied, three_way, decoder = (
         f"{each['perplexity']:.2f}|{each['val_perplexity']:.2f}".split("|") for each in last.values()
     )
