@@ -78,7 +78,7 @@ def write_saved_model(module: tf.Module, signatures: dict, path: str | Path) -> 
     path = Path(path)
     check_replaceable(path, "saved_model.pb")
     path.parent.mkdir(parents=True, exist_ok=True)
-    options = tf.saved_model.SaveOptions(experimental_custom_gradients=False)  # a third of the file, never run
+    options = tf.saved_model.SaveOptions(experimental_custom_gradients=False)  # they are up to a third of a graph
     with replacing(path) as new:
         tf.saved_model.save(module, str(new), signatures=signatures, options=options)
         write_warm_up(signatures, new)

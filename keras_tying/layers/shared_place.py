@@ -1,4 +1,4 @@
-"""Embeddings that several nested models share, in files."""
+"""Embeddings that nested models share: saved once, and shared again when they are loaded."""
 
 import keras
 
@@ -28,16 +28,19 @@ class Shareable:
     def load_own_variables(self, store):
         if self._loaded_at_a_place and not store.keys():
             return
-        super().load_own_variables(store)  # type: ignore[misc]
+        super().load_own_variables(store)  # type: ignore[misc]  # a mixin has none
 
     def get_config(self):
         number = number_in_file(self)
-        return {**super().get_config(), **({} if number is None else {NUMBER_IN_FILE: number})}  # type: ignore[misc]
+        config = super().get_config()  # type: ignore[misc]  # a mixin has none
+        return config if number is None else {**config, NUMBER_IN_FILE: number}
 
     @classmethod
     def from_config(cls, config):
         layer = shared_object({"config": config})
-        return super().from_config(config) if layer is None else place_of(layer)  # type: ignore[misc]
+        if layer is not None:
+            return place_of(layer)
+        return super().from_config(config)  # type: ignore[misc]  # a mixin has none
 
 
 @keras.saving.register_keras_serializable("keras_tying")
