@@ -17,13 +17,13 @@ class TrainedWordVectors:
 
     Args:
         model: A `SkipGram`, or another model with `embedding_matrices`.
-        vocabulary: Its words.
+        vocabulary: Its words; of a model with a source language, those of the target language.
 
     Attributes:
         model: The `keras.Model`.
         vocabulary: The words of the model.
         words: The words that have vectors.
-        matrices: Vectors `float32 [V, H]` of `words` by role: `input` and `output`, or `tied`.
+        matrices: Vectors `float32 [V, H]` of `words` by role, for example `input` and `output`, or `tied`.
 
     Raises:
         ValueError: If model and vocabulary differ in size.
@@ -40,11 +40,13 @@ class TrainedWordVectors:
     """
 
     def __init__(self, model: keras.Model, vocabulary: Vocabulary):
-        vocabulary.check_size(model.vocabulary_size)
+        matrices = model.embedding_matrices()
+        matrices.pop("source", None)  # words of another language
+        vocabulary.check_size(next(iter(matrices.values())).shape[0])
         self.model = model
         self.vocabulary = vocabulary
         self.matrices: dict[str, np.ndarray] = {}
-        for role, matrix in model.embedding_matrices().items():
+        for role, matrix in matrices.items():
             rows = keras.ops.convert_to_numpy(matrix).astype(np.float32)
             self.words, self.matrices[role] = without_special_words(vocabulary, rows)
         self._rows = {word: row for row, word in enumerate(self.words)}

@@ -63,10 +63,10 @@ def first_beam(encoded, limits, beam_size, steps, drawing=False):
     """The beam before the first word. Only one hypothesis per sentence is possible, or all with `drawing`."""
     sentences = ops.shape(encoded.state)[0]
     shape = (sentences, beam_size)
-    hypotheses = ops.broadcast_to(ops.arange(beam_size), shape)
+    hypotheses = ops.broadcast_to(ops.arange(beam_size, dtype="int32"), shape)
     return Beam(
         words=ops.full((sentences, beam_size, steps), PAD_ID, "int32"),
-        scores=ops.where((hypotheses == 0) | drawing, 0.0, IMPOSSIBLE),
+        scores=ops.where((hypotheses == 0) | drawing, ops.cast(0.0, "float32"), ops.cast(IMPOSSIBLE, "float32")),
         lengths=ops.zeros(shape, "int32"),
         finished=ops.zeros(shape, "bool"),
         last=ops.full(shape, PAD_ID, "int32"),
@@ -108,7 +108,7 @@ def advance(model, end_id, step, beam, draw=None):
         return ops.take_along_axis(values, places, axis=1)
 
     finished = of_parents(ops.cast(beam.finished, "int32")) > 0
-    place = ops.arange(ops.shape(beam.words)[2]) == step
+    place = ops.arange(ops.shape(beam.words)[2], dtype="int32") == step
     words = ops.where(finished, PAD_ID, words)
     lengths = of_parents(beam.lengths) + ops.cast(~finished, "int32")
     return Beam(
@@ -134,7 +134,7 @@ def best_continuations(best, words, beam):
     beam_size = beam.scores.shape[1]
     scores = beam.scores[..., None] + best
     finished = ops.expand_dims(beam.finished, -1)
-    alone = ops.where(ops.arange(best.shape[-1]) == 0, beam.scores[..., None], 2 * IMPOSSIBLE)
+    alone = ops.where(ops.arange(best.shape[-1], dtype="int32") == 0, beam.scores[..., None], 2 * IMPOSSIBLE)
     scores = ops.where(finished, alone, scores)
     sentences, choices = ops.shape(scores)[0], best.shape[-1]
     scores, places = ops.top_k(ops.reshape(scores, (sentences, beam_size * choices)), beam_size)
@@ -150,7 +150,7 @@ def drawn_continuations(logits, beam, draw, step):
     number = ops.reshape(ops.take(draw.uniform, step, axis=2), (-1, 1)) * reached[:, -1:]
     words = ops.reshape(ops.sum(ops.cast(reached <= number, "int32"), axis=-1), shape[:2])
     scores = ops.take_along_axis(logits, words[..., None], axis=-1)[..., 0] - ops.logsumexp(logits, axis=-1)
-    parents = ops.broadcast_to(ops.arange(beam.scores.shape[1]), shape[:2])
+    parents = ops.broadcast_to(ops.arange(beam.scores.shape[1], dtype="int32"), shape[:2])
     return parents, words, beam.scores + ops.where(beam.finished, 0.0, scores)
 
 

@@ -89,7 +89,7 @@ def _scores_by_state(model, words, states, place, *options):
 
 def _scores_of_whole_text(model, words, text, place, *options):
     """Scores `[B, V]` of the word at `place`, and the text `[B, L]` with the last of `words` at `place - 1`."""
-    text = ops.where(ops.arange(ops.shape(text)[1]) == place - 1, words[:, -1:], text)
+    text = ops.where(ops.arange(ops.shape(text)[1], dtype="int32") == place - 1, words[:, -1:], text)
     hidden, _ = model.hidden_states(text, training=False)  # the model uses no later words
     return candidate_scores(model.scores(ops.take(hidden, place - 1, axis=1)), *options), text
 

@@ -163,3 +163,14 @@ def test_a_vocabulary_of_another_size_is_refused(lm, vectors, joint, translator)
         TrainedJointLanguageModel(joint.model, other, other)
     with pytest.raises(ValueError, match=r"no such tokenization|must be one of"):
         TrainedLanguageModel(lm.model, lm.vocabulary, "letter")
+
+
+@pytest.mark.parametrize("tying", ["none", "decoder", "three_way"])
+def test_word_vectors_of_a_translator_are_those_of_its_target_language(tying):
+    words = Vocabulary(["a", "b", "c", "<unk>", "<eos>"])
+    model = zoo.dl4mt_small(5 if tying == "three_way" else 7, 5, tying, embedding_size=4, units=4)
+    vectors = TrainedWordVectors(model, words)
+    assert list(vectors.matrices) == {"none": ["input", "output"], "decoder": ["decoder"], "three_way": ["tied"]}[tying]
+    np.testing.assert_array_equal(vectors.vector(["b"])[0], np.asarray(model.embedding.embeddings)[1])
+    with pytest.raises(ValueError, match=r"has 5 words. Received: a vocabulary of 3"):
+        TrainedWordVectors(model, Vocabulary(["a", "<unk>", "<eos>"]))

@@ -214,6 +214,25 @@ def test_temperature_zero_draws_the_greedy_translation(model, source):
     np.testing.assert_array_equal(drawn, model.translate(source, END, beam_size=1).words[:, 0])
 
 
+@pytest.fixture(params=["float64", "float16"])
+def floatx(request):
+    keras.config.set_floatx(request.param)
+    keras.config.set_dtype_policy(request.param)
+    yield request.param
+    keras.config.set_floatx("float32")
+    keras.config.set_dtype_policy("float32")
+
+
+def test_the_default_precision_of_keras_changes_no_translation(model, source, floatx):
+    other = small()
+    other.set_weights(model.get_weights())
+    assert other.compute_dtype == floatx
+    for translate in (lambda m: m.translate(source, END), lambda m: m.sample(source, END, temperature=0.0)):
+        expected, found = translate(model), translate(other)
+        np.testing.assert_array_equal(found.words[:, 0], expected.words[:, 0])
+        np.testing.assert_allclose(found.scores[:, 0], expected.scores[:, 0], rtol=1e-2)
+
+
 def test_n_best_above_the_beam_size_raises(model, source):
     with pytest.raises(ValueError, match="beam_size=2, n_best=3"):
         model.translate(source, END, beam_size=2, n_best=3)
