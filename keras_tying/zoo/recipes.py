@@ -460,8 +460,13 @@ def results_path(name: str) -> Path:
 
 
 def write_results(name: str, results: dict[str, Any]) -> Path:
-    """Writes results to `results/NAME.json` beside the recipes; earlier ones are kept. Returns the path."""
+    """Writes results to `results/NAME.json` beside the recipes. Returns the path.
+
+    Earlier results are kept, unless the new ones contain them: those of a run that was measured in one more way.
+    """
     path = results_path(name)
     path.parent.mkdir(exist_ok=True)
-    supersede(path, (json.dumps(results, indent=2) + "\n").encode())
+    earlier = json.loads(path.read_bytes()) if path.exists() else {}
+    write = write_atomically if earlier.items() <= results.items() else supersede
+    write(path, (json.dumps(results, indent=2) + "\n").encode())
     return path

@@ -168,6 +168,15 @@ def test_recording_keeps_earlier_results_and_other_seeds(folder):
     assert (recorded.seed, recorded.epochs) == (3, 4)
 
 
+def test_results_of_a_run_that_is_measured_in_one_more_way_supersede_none(folder):
+    recipe, results = recipes.load_recipe("ptb_small_tied"), folder / "results"
+    measured = {"parameters": 7, "seed": 3, "wall_time_seconds": 1.5, "device": "a", "versions": {}, "command": "c"}
+    for more in ({}, {"test_perplexity_cache": 90.0}):
+        recipes.record_measured("ptb_small_tied", recipe, {**measured, **more})
+    assert [path.name for path in results.rglob("*.json")] == ["ptb_small_tied.json"]
+    assert recipes.load_recipe(folder / "ptb_small_tied.toml").measured.test_perplexity_cache == 90.0
+
+
 def test_a_row_that_is_no_table_is_named(tmp_path):
     (tmp_path / "own.toml").write_text("[rows]\nx = 1\n")
     with pytest.raises(ValueError, match=r"Each of `rows` must be a table. Received: rows.x = 1"):
