@@ -100,6 +100,8 @@ def measured_otherwise(name: str, split: str, way: str, folder: Path) -> str:
     seeds = read_seeds(folder / "results", name)
     found = [seed for seed in seeds if math.isfinite(seed.get(f"validation_perplexity_{way}", math.nan))]
     shown = mean_and_range([seed[f"{plain}_{way}"] for seed in found])
+    if tried := [seed["seed"] for seed in seeds if f"validation_perplexity_{way}" in seed and seed not in found]:
+        shown = f"{shown}; diverged with seed {names_text(map(str, tried))}" if found else f"diverged (seed {tried[0]})"
     if len(found) in (0, len(seeds)):
         return shown
     which = ", ".join(f"seed {seed['seed']}" for seed in found)
@@ -242,7 +244,7 @@ def reversals_text(recipes: dict[str, LanguageModelRecipe], figures: dict[str, l
     if not pairs:
         return ""
     return (
-        f"The measured order of these pairs is the reverse of the published one: {'; '.join(pairs)}. "
+        f"In the paper the first of each pair is better, here the second: {'; '.join(pairs)}. "
         f"{seeds_text([figures[name] for pair in reversals(recipes, figures) for name in pair])}"
     )
 

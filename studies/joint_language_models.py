@@ -57,7 +57,7 @@ def joint_page(folder: Path) -> str:
         parts += section(ordering, ordering_table(ordering, ordering.columns or study.columns, cells, results))
     plots = {caption: plot(folder / "results" / f"{n}.png", caption) for n, caption in study.pictures.captions.items()}
     if any(plots.values()):
-        parts.append("## Pictures")
+        parts.append("## Plots")
     for caption, shown in plots.items():
         parts += [f"{caption}:", shown] if shown else []
     return page(study, parts)

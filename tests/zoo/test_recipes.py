@@ -170,7 +170,15 @@ def test_recording_keeps_earlier_results_and_other_seeds(folder):
 
 def test_results_of_a_run_that_is_measured_in_one_more_way_supersede_none(folder):
     recipe, results = recipes.load_recipe("ptb_small_tied"), folder / "results"
-    measured = {"parameters": 7, "seed": 3, "wall_time_seconds": 1.5, "device": "a", "versions": {}, "command": "c"}
+    measured = {
+        "parameters": 7,
+        "seed": 3,
+        "epochs": 2,
+        "wall_time_seconds": 1.5,
+        "device": "a",
+        "versions": {},
+        "command": "c",
+    }
     for more in ({}, {"test_perplexity_cache": 90.0}):
         recipes.record_measured("ptb_small_tied", recipe, {**measured, **more})
     assert [path.name for path in results.rglob("*.json")] == ["ptb_small_tied.json"]
