@@ -72,7 +72,7 @@ def test_settings_that_diverge_on_validation_text_have_no_test_perplexity(tmp_pa
     (tmp_path / "results").mkdir()
     values = {"seed": 1, "test_perplexity": 100.0, "validation_perplexity_dynamic": math.nan}
     (tmp_path / "results" / "a.json").write_text(json.dumps({**values, "test_perplexity_dynamic": 87.0}))
-    assert measured_otherwise("a", "test", "dynamic", tmp_path) == "not measured"
+    assert measured_otherwise("a", "test", "dynamic", tmp_path) == "diverged (seed 1)"
 
 
 def test_the_commit_of_results_is_shown_where_it_is_known():
