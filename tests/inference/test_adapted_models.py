@@ -1,5 +1,7 @@
 """Language models that are measured with a temperature, a neural cache or dynamic evaluation."""
 
+import copy
+from functools import partial
 from itertools import product
 
 import keras
@@ -8,8 +10,8 @@ import pytest
 import tensorflow as tf
 
 from keras_tying.data import windows
-from keras_tying.inference import DynamicEvaluation, NeuralCache, TemperedSoftmax, dynamic_evaluation
-from keras_tying.inference.language_model import stream_perplexity
+from keras_tying.inference import DynamicEvaluation, NeuralCache, TemperedSoftmax, dynamic_evaluation, neural_cache
+from keras_tying.inference.language_model import read_windows, stream_perplexity
 from keras_tying.inference.neural_cache import cache_probabilities
 from keras_tying.inference.temperature import TEMPERATURES
 from keras_tying.zoo import recurrent_language_model
@@ -20,6 +22,19 @@ V = 11
 @pytest.fixture
 def model():
     return recurrent_language_model(V, 6, initializer_range=0.8, dropout=0.5)
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    """Dynamic evaluation that was fitted on a text, the text, and its perplexity before `fit`; and the weights then."""
+    keras.utils.set_random_seed(7)
+    model = recurrent_language_model(V, 6, initializer_range=0.8, dropout=0.5)
+    ids, own = np.random.default_rng(7).integers(0, V, 200), model.get_weights()
+    with pytest.MonkeyPatch.context() as patches:
+        patches.setattr(dynamic_evaluation, "STATISTICS_ROWS", 4)
+        dynamic = DynamicEvaluation(model, ids, segment=5)
+    before = dynamic.perplexity(ids)
+    return dynamic.fit(ids), ids, before, own
 
 
 def test_a_tempered_softmax_divides_the_logits(rng, model):
@@ -51,12 +66,13 @@ def test_without_weight_the_cache_changes_nothing(rng, model):
     np.testing.assert_allclose(NeuralCache(model).perplexity(ids), stream_perplexity(model, ids), rtol=1e-5)
 
 
-def test_a_cache_reaches_back_over_windows(rng, model):
-    ids = np.tile(rng.integers(0, V, 600), 2)  # its second half repeats the first
-    cached = NeuralCache(model, size=600)
+def test_a_cache_reaches_back_over_windows(rng, model, monkeypatch):
+    monkeypatch.setattr(neural_cache, "read_windows", partial(read_windows, sequence_length=50))
+    ids = np.tile(rng.integers(0, V, 60), 2)  # its second half repeats the first
+    cached = NeuralCache(model, size=60)
     cached.flatness, cached.weight = 0.3, 0.2
     keys = np.array(model.hidden_states(ids[None, :-1], training=False)[0])[0]
-    of_cache = cache_probabilities(keys, ids[1:], 0, 600, 0.3)
+    of_cache = cache_probabilities(keys, ids[1:], 0, 60, 0.3)
     of_model = np.exp(model.score(ids[None, :-1], ids[None, 1:]))[0].astype("float64")
     of_cache[0] = of_model[0]
     expected = np.exp(-np.mean(np.log(0.8 * of_model + 0.2 * of_cache)))
@@ -99,21 +115,16 @@ def test_dynamic_evaluation_equals_an_independent_computation(rng, model, monkey
     np.testing.assert_allclose(found, np.exp(total / 23), rtol=1e-4)
 
 
-def test_the_model_has_its_own_weights_after_dynamic_evaluation(rng, model, monkeypatch):
-    monkeypatch.setattr(dynamic_evaluation, "STATISTICS_ROWS", 4)
-    ids, own = rng.integers(0, V, 200), model.get_weights()
-    dynamic = DynamicEvaluation(model, ids, segment=5)
-    np.testing.assert_allclose(dynamic.perplexity(ids), stream_perplexity(model, ids), rtol=1e-5)
-    dynamic.fit(ids)
-    assert dynamic.perplexity(ids) < stream_perplexity(model, ids)
-    for weight, value in zip(model.get_weights(), own, strict=True):
+def test_the_model_has_its_own_weights_after_dynamic_evaluation(fitted):
+    dynamic, ids, before, own = fitted
+    np.testing.assert_allclose(before, stream_perplexity(dynamic.model, ids), rtol=1e-5)
+    assert dynamic.perplexity(ids) < stream_perplexity(dynamic.model, ids)
+    for weight, value in zip(dynamic.model.get_weights(), own, strict=True):
         np.testing.assert_array_equal(weight, value)
 
 
-def test_settings_of_dynamic_evaluation_are_better_than_their_neighbours(rng, model, monkeypatch):
-    monkeypatch.setattr(dynamic_evaluation, "STATISTICS_ROWS", 4)
-    ids = rng.integers(0, V, 200)
-    dynamic = DynamicEvaluation(model, ids, segment=5).fit(ids)
+def test_settings_of_dynamic_evaluation_are_better_than_their_neighbours(fitted):
+    dynamic, ids = copy.copy(fitted[0]), fitted[1]
     best, found = dynamic.perplexity(ids), [dynamic.learning_rate, dynamic.epsilon, dynamic.decay]
     assert found[0] != dynamic_evaluation.START["learning_rate"]
     for i, factor in product(range(3), (2, 0.5)):
@@ -132,6 +143,13 @@ def test_dynamic_evaluation_that_diverges_later_gets_a_lower_rate(rng, model, mo
     np.testing.assert_allclose(dynamic.fitted_perplexity, dynamic.perplexity(ids), rtol=1e-5)
 
 
+@pytest.fixture
+def few_temperatures(monkeypatch):
+    """Less to trace, in tests that are not about the temperatures."""
+    monkeypatch.setattr("keras_tying.inference.temperature.TEMPERATURES", (0.8, 1.0, 1.3))
+
+
+@pytest.mark.usefixtures("few_temperatures")
 def test_a_mixed_precision_model_adapts(rng, monkeypatch):
     monkeypatch.setattr(dynamic_evaluation, "STATISTICS_ROWS", 4)
     ids = rng.integers(0, V, 200)
@@ -141,12 +159,14 @@ def test_a_mixed_precision_model_adapts(rng, monkeypatch):
     assert keras.backend.standardize_dtype(half.compute_dtype) == "bfloat16"
 
 
-def test_the_perplexity_of_the_fitted_text_is_known(rng, model, monkeypatch):
-    monkeypatch.setattr(dynamic_evaluation, "STATISTICS_ROWS", 4)
-    ids = rng.integers(0, V, 200)
-    for way in (TemperedSoftmax(model), NeuralCache(model, 20), DynamicEvaluation(model, ids, segment=5)):
+@pytest.mark.usefixtures("few_temperatures")
+def test_the_perplexity_of_the_fitted_text_is_known(fitted):
+    dynamic, ids, *_ = fitted
+    ways = TemperedSoftmax(dynamic.model), NeuralCache(dynamic.model, 20)
+    for way in ways:
         assert way.fitted_perplexity is None
         way.fit(ids)
+    for way in (*ways, dynamic):
         np.testing.assert_allclose(way.fitted_perplexity, way.perplexity(ids), rtol=1e-5)
 
 
