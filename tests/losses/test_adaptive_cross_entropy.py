@@ -40,24 +40,32 @@ def of_all_words(embedding, hidden, targets):
     return ops.sum(nll * ops.convert_to_tensor(weights)), nll
 
 
-def with_gradients(function, embedding, targets):
+def with_gradients(function, embedding):
+    # A function of targets, which is compiled once: what `function` returns, and the gradients.
     name = keras.backend.backend()
     variables = embedding.trainable_variables
     if name == "jax":
         import jax
 
-        def of(values, hidden):
+        def of(values, hidden, targets):
             with keras.StatelessScope(list(zip(variables, values))):
                 return function(embedding, hidden, targets)
 
         both = jax.jit(jax.value_and_grad(of, (0, 1), has_aux=True))
-        (total, nll), (gradients, d_hidden) = both([v.value for v in variables], hidden)
+
+        def compute(targets):
+            (total, nll), (gradients, d_hidden) = both([v.value for v in variables], hidden, targets)
+            return [total, nll, *gradients, d_hidden]
+
     elif name == "torch":
         import torch
 
-        states = torch.from_numpy(hidden).requires_grad_()
-        total, nll = function(embedding, states, ops.convert_to_tensor(targets))
-        *gradients, d_hidden = torch.autograd.grad(total, [*(v.value for v in variables), states], allow_unused=True)
+        def compute(targets):
+            states = torch.from_numpy(hidden).requires_grad_()
+            total, nll = function(embedding, states, ops.convert_to_tensor(targets))
+            sources = [*(v.value for v in variables), states]
+            return [total, nll, *torch.autograd.grad(total, sources, allow_unused=True)]
+
     else:
         import tensorflow as tf
 
@@ -66,12 +74,18 @@ def with_gradients(function, embedding, targets):
             with tf.GradientTape() as tape:
                 tape.watch(states)
                 total, nll = function(embedding, states, targets)
-            return total, nll, tape.gradient(total, [*(v.value for v in variables), states])
+            return [total, nll, *tape.gradient(total, [*(v.value for v in variables), states])]
 
-        total, nll, (*gradients, d_hidden) = both(tf.constant(hidden), tf.constant(targets))
-    found = [total, nll, *gradients, d_hidden]
+        def compute(targets):
+            return both(tf.constant(hidden), tf.constant(targets))
+
     sizes = [(), (B, T), *(v.shape for v in variables), hidden.shape]
-    return [np.zeros(s) if each is None else np.asarray(ops.convert_to_numpy(each)) for each, s in zip(found, sizes)]
+
+    def arrays(targets):
+        found = zip(compute(targets), sizes)
+        return [np.zeros(s) if each is None else np.asarray(ops.convert_to_numpy(each)) for each, s in found]
+
+    return arrays
 
 
 differences = {}
@@ -85,9 +99,10 @@ for tied, chunk in ((True, 100), (False, 2**25)):
         import jax
 
         jax.clear_caches()  # what was compiled has chunks of the other length
+    fast, plain = (with_gradients(each, embedding) for each in (of_tokens, of_all_words))
     for name, (start, stop) in list(TARGETS.items())[: 3 if tied else 1]:
         targets = rng.integers(start, stop, (B, T)).astype("int32")
-        received, expected = (with_gradients(each, embedding, targets) for each in (of_tokens, of_all_words))
+        received, expected = fast(targets), plain(targets)
         evaluated = SequenceCrossEntropy().from_hidden(
             targets, ops.convert_to_tensor(hidden), head_projection(embedding), training=False
         )[1]
