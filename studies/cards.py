@@ -94,18 +94,25 @@ def values_of(name: str, metric: str, folder: Path) -> list[float]:
 def measured_otherwise(name: str, split: str, way: str, folder: Path) -> str:
     """The perplexity of a recipe in one of `EVALUATIONS`; if not all seeds have it, with their plain perplexity.
 
-    A seed counts if the perplexity of the validation text, which chooses the settings, is a number.
+    A seed has diverged if the perplexity of the validation text, which chooses the settings, is no number.
     """
-    plain = f"{split}_perplexity"
+    plain, chosen_by = f"{split}_perplexity", f"validation_perplexity_{way}"
     seeds = read_seeds(folder / "results", name)
-    found = [seed for seed in seeds if math.isfinite(seed.get(f"validation_perplexity_{way}", math.nan))]
-    shown = mean_and_range([seed[f"{plain}_{way}"] for seed in found])
-    if tried := [seed["seed"] for seed in seeds if f"validation_perplexity_{way}" in seed and seed not in found]:
-        shown = f"{shown}; diverged with seed {names_text(map(str, tried))}" if found else f"diverged (seed {tried[0]})"
-    if len(found) in (0, len(seeds)):
-        return shown
-    which = ", ".join(f"seed {seed['seed']}" for seed in found)
-    return f"{shown} ({which}: {mean_and_range([seed[plain] for seed in found])} without)"
+    tried = [seed for seed in seeds if chosen_by in seed]
+    found = [seed for seed in tried if math.isfinite(seed[chosen_by])]
+    diverged = [seed for seed in tried if seed not in found]
+
+    def numbers(of: list[dict[str, Any]]) -> str:
+        return ", ".join(f"seed {seed['seed']}" for seed in of)
+
+    shown = []
+    if found:
+        shown.append(mean_and_range([seed[f"{plain}_{way}"] for seed in found]))
+        if len(found) < len(seeds):
+            shown[0] += f" ({numbers(found)}: {mean_and_range([seed[plain] for seed in found])} without)"
+    if diverged:
+        shown.append(f"diverged ({numbers(diverged)})")
+    return "; ".join(shown) or NOT_MEASURED
 
 
 def card(

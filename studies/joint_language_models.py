@@ -1,4 +1,4 @@
-"""The study of joint language models: trains the cells without results, draws the plots; its page.
+"""The study of joint language models: trains the cells without results, draws the plots, makes its page.
 
 The study is zoo/studies/nnjm.toml, which names the files of its texts; its results are in zoo/results.
 """

@@ -5,11 +5,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
-import keras
 import numpy as np
 import tensorflow as tf
 
-from keras_tying.data import without_special_words
 from keras_tying.data.subwords import LONGEST_SENTENCE
 from keras_tying.export.joint_language_model import ServedJointLanguageModel
 from keras_tying.export.language_model import ServedLanguageModel
@@ -115,8 +113,7 @@ def _served(trained: Any) -> Any:
         case TrainedTranslator():
             return ServedTranslator(trained.model, trained.subwords, BEAM, 1.0, LONGEST_SENTENCE)
         case TrainedWordVectors():
-            matrix = trained.model.embedding_matrices()["tied" if trained.model.tied else "input"]
-            return ServedWords(*without_special_words(trained.vocabulary, keras.ops.convert_to_numpy(matrix)))
+            return ServedWords(trained.words, next(iter(trained.matrices.values())))
     raise TypeError(f"Expected a trained model, see keras_tying.inference. Received: {trained!r}")
 
 

@@ -19,16 +19,20 @@ from keras_tying.zoo import recurrent_language_model
 V = 11
 
 
+def small():
+    return recurrent_language_model(V, 6, initializer_range=0.8, dropout=0.5)
+
+
 @pytest.fixture
 def model():
-    return recurrent_language_model(V, 6, initializer_range=0.8, dropout=0.5)
+    return small()
 
 
 @pytest.fixture(scope="module")
 def fitted():
     """Dynamic evaluation that was fitted on a text, the text, and its perplexity before `fit`; and the weights then."""
     keras.utils.set_random_seed(7)
-    model = recurrent_language_model(V, 6, initializer_range=0.8, dropout=0.5)
+    model = small()
     ids, own = np.random.default_rng(7).integers(0, V, 200), model.get_weights()
     with pytest.MonkeyPatch.context() as patches:
         patches.setattr(dynamic_evaluation, "STATISTICS_ROWS", 4)

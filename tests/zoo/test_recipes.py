@@ -11,6 +11,8 @@ from keras_tying.training import RunSettings
 from keras_tying.zoo import recipes
 from keras_tying.zoo.registry import create_model
 
+MEASURED = {"parameters": 7, "seed": 3, "epochs": 2, "wall_time_seconds": 1.5, "device": "a", "command": "c"}
+
 
 def test_models_are_listed_by_pattern():
     assert zoo.list_models("*small") == ["dl4mt_small", "ptb_small", "vd_lstm_small"]
@@ -81,8 +83,7 @@ def test_a_run_of_changed_settings_is_not_recorded(folder):
 @pytest.mark.parametrize("name", ["ptb_small_tied", "multi30k_en_de_three_way"])
 def test_results_are_recorded_after_the_notes_change(folder, name):
     recipe = recipes.load_recipe(name)
-    measured = {"parameters": 7, "seed": 3, "epochs": 2, "wall_time_seconds": 1.5, "device": "a", "command": "c"}
-    results = {**measured, "test_bleu": 30.0, "versions": {"keras": "3"}, "history": [1]}
+    results = {**MEASURED, "test_bleu": 30.0, "versions": {"keras": "3"}, "history": [1]}
     recipes.record_measured(name, recipe.model_copy(update={"notes": "other words"}), results)
     recorded = tomlkit.parse((folder / f"{name}.toml").read_text())["measured"].unwrap()
     assert recorded == {"precision": "float32", **{k: v for k, v in results.items() if k != "history"}}
@@ -135,8 +136,7 @@ def test_a_file_of_rows_is_no_recipe_and_its_rows_are_named(folder):
 def test_results_of_a_row_are_recorded_in_the_row(folder):
     (folder / "mine.toml").write_text(ROWS)
     recipe = recipes.load_recipe("mine_tied")
-    measured = {"parameters": 7, "seed": 3, "epochs": 2, "wall_time_seconds": 1.5, "device": "a", "command": "c"}
-    recipes.record_measured("mine_tied", recipe, {**measured, "versions": {"keras": "3"}})
+    recipes.record_measured("mine_tied", recipe, {**MEASURED, "versions": {"keras": "3"}})
     assert recipes.load_recipe("mine_tied").measured.seed == 3
     assert recipes.load_recipe("mine_untied").measured is None
 
@@ -153,9 +153,8 @@ def test_settings_are_changed_by_their_keys():
 
 def test_recording_keeps_earlier_results_and_other_seeds(folder):
     recipe, results = recipes.load_recipe("ptb_small_tied"), folder / "results"
-    measured = {"parameters": 7, "wall_time_seconds": 1.5, "device": "a", "versions": {}, "command": "c"}
     for seed, epochs in ((3, 2), (3, 2), (3, 3), (3, 4), (1, 5), (1, 6)):
-        recipes.record_measured("ptb_small_tied", recipe, {**measured, "seed": seed, "epochs": epochs})
+        recipes.record_measured("ptb_small_tied", recipe, {**MEASURED, "versions": {}, "seed": seed, "epochs": epochs})
     found = {str(path.relative_to(results)): json.loads(path.read_text())["epochs"] for path in results.rglob("*.json")}
     assert found == {
         "ptb_small_tied.json": 4,
@@ -170,17 +169,8 @@ def test_recording_keeps_earlier_results_and_other_seeds(folder):
 
 def test_results_of_a_run_that_is_measured_in_one_more_way_supersede_none(folder):
     recipe, results = recipes.load_recipe("ptb_small_tied"), folder / "results"
-    measured = {
-        "parameters": 7,
-        "seed": 3,
-        "epochs": 2,
-        "wall_time_seconds": 1.5,
-        "device": "a",
-        "versions": {},
-        "command": "c",
-    }
     for more in ({}, {"test_perplexity_cache": 90.0}):
-        recipes.record_measured("ptb_small_tied", recipe, {**measured, **more})
+        recipes.record_measured("ptb_small_tied", recipe, {**MEASURED, "versions": {}, **more})
     assert [path.name for path in results.rglob("*.json")] == ["ptb_small_tied.json"]
     assert recipes.load_recipe(folder / "ptb_small_tied.toml").measured.test_perplexity_cache == 90.0
 
