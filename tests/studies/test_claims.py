@@ -110,6 +110,10 @@ def joint_claims():
         assert gain(grid, "NNJM-Global + FixSplit 2", together) < 0
     converged, same_words = "zh_en_converged", "zh_en_2000_converged"
     cells = results(f"nnjm_{converged}")["cells"]
+    on_m30k = results(f"nnjm_{m30k}_converged")["cells"]
+    assert on_m30k.keys() == cells.keys()
+    seeds_of_m30k = [len(cell["runs"]) for cell in on_m30k.values()]
+    assert set(seeds_of_m30k) == {1, 2}
     assert all("1" in cell["runs"] for cell in cells.values())
     untied = {name: name.removesuffix(", tied") for name in cells if name.endswith(", tied")}
     untied |= {"NNJM, tied": joint, "NNJM-Global, tied": together}
@@ -138,7 +142,7 @@ def joint_claims():
         f"The source window lowers the perplexity by {gain(converged, joint, 'NNLM'):.0f}%, and the global context "
         f"lowers that of the NNLM by {gain(converged, 'NNLM-Global', 'NNLM'):.0f}%.",
         f"On Chinese-English the {len(untied)} models of tables 3 and 4 and their tied copies were trained so with "
-        f"three seeds; on Multi30k {len(results(f'nnjm_{m30k}_converged')['cells'])}, with one.",
+        f"three seeds; on Multi30k all with one, {seeds_of_m30k.count(2)} of them with two.",
         "SrcWin 5 by {0:.1f}% and SrcWin 7 by {1:.1f}%, with the global context SrcWin 7 by {3:.1f}%. (With the global "
         "context, SrcWin 5 is worse by {2:.1f}%, within the seeds.)".format(*windows),
         f"lowers the perplexity of the NNLM by {gain(f'{m30k}_converged', 'NNLM-Global', 'NNLM'):.0f}%, with one seed.",
