@@ -11,8 +11,7 @@ from keras_tying.backend.keras_internals import variables_of
 from keras_tying.checks import check_integer
 from keras_tying.data import PreparedText
 from keras_tying.data.batching import windows
-from keras_tying.ids import check_ids
-from keras_tying.inference.language_model import check_length, stream_perplexity
+from keras_tying.inference.language_model import check_length, check_text, stream_perplexity
 from keras_tying.layers import CarriedState
 from keras_tying.losses import SequenceCrossEntropy
 from keras_tying.metrics import Perplexity
@@ -136,10 +135,10 @@ class DynamicEvaluation:
         """Exact perplexity of a text, read once from start to end.
 
         Raises:
-            ValueError: If the text is too short to predict anything, or an id is outside the vocabulary.
+            ValueError: As `stream_perplexity`.
         """
         check_length(ids, 1)
-        text = check_ids(ids[: len(ids)], self.model.vocabulary_size)[None]
+        text = check_text(self.model, ids[: len(ids)])[None]
         whole = (text.shape[1] - 1) // self.segment * self.segment
         own = [ops.convert_to_numpy(variable).copy() for variable in self.model.trainable_variables]
         self._step.set_rates(self.learning_rate, self.epsilon, self.decay)

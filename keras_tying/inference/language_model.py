@@ -11,6 +11,7 @@ from keras_tying.checks import check_integer
 from keras_tying.data import PreparedText, Vocabulary, tokenize
 from keras_tying.data.batching import rows_of
 from keras_tying.data.text import check_tokenization, tokens
+from keras_tying.ids import check_ids
 from keras_tying.inference.ranking import most_probable
 from keras_tying.inference.sentences import by_length, check_sentences, checked_lines
 from keras_tying.metrics.perplexity import perplexity_of
@@ -85,11 +86,11 @@ class TrainedLanguageModel:
             sentences: Texts. An empty one consists of its end only.
 
         Raises:
-            ValueError: If `sentences` is not a list of strings.
+            ValueError: If `sentences` is not a list of strings, or a word pads in the model (`mask_zero`).
         """
         check_sentences(sentences)
         end = [self.vocabulary.end_id]
-        encoded = [np.concatenate([end, self._encode(sentence), end]) for sentence in sentences]
+        encoded = [check_text(self.model, np.concatenate([end, self._encode(sentence), end])) for sentence in sentences]
         scores: dict[int, SentenceScore] = {}
         for batch, ids in by_length(encoded, POSITIONS_PER_CALL, self.vocabulary.end_id):
             log_probabilities = self.model.score(ids[:, :-1], ids[:, 1:])
@@ -106,7 +107,7 @@ class TrainedLanguageModel:
             lines: The text, one sentence per item, read once.
 
         Raises:
-            ValueError: If the text has less than two words.
+            ValueError: If the text has less than two words, or a word pads in the model (`mask_zero`).
         """
         return stream_perplexity(self.model, self.vocabulary.encode(tokens(checked_lines(lines), self.tokenization)))
 
@@ -182,7 +183,7 @@ def stream_perplexity(model, ids: np.ndarray | PreparedText, batch_size: int = 1
     that do not divide evenly.
 
     Args:
-        model: A `LanguageModel`, or any object with its `token_log_probabilities`.
+        model: A `LanguageModel`.
         ids: Word ids `[N]`, in memory or on disk.
         batch_size: Number of rows.
         sequence_length: Tokens per call. It bounds the memory and does not change the result.
@@ -191,7 +192,7 @@ def stream_perplexity(model, ids: np.ndarray | PreparedText, batch_size: int = 1
         `exp` of the mean negative log-likelihood.
 
     Raises:
-        ValueError: If the text is too short to predict anything, or an id is outside the vocabulary.
+        ValueError: As `read_windows`.
     """
     total, count = 0.0, 0
     for log_probabilities in _stream(model, ids, batch_size, sequence_length):
@@ -213,7 +214,7 @@ def mc_perplexity(
         sequence_length: Tokens per call. Variational dropout draws new masks for each call: use the window of training.
 
     Raises:
-        ValueError: As `stream_perplexity`; or if `passes` is not positive.
+        ValueError: As `read_windows`; or if `passes` is not positive.
 
     Reference:
         Gal and Ghahramani, A Theoretically Grounded Application of Dropout in Recurrent Neural Networks, section 5.1.
@@ -230,26 +231,42 @@ def mc_perplexity(
 def _stream(model, ids, batch_size, sequence_length, **options) -> Iterator[np.ndarray]:
     """Log-probabilities `[batch_size, sequence_length]` of a text read from start to end."""
     states = None
-    for inputs, targets in read_windows(ids, batch_size, sequence_length):
+    for inputs, targets in read_windows(model, ids, batch_size, sequence_length):
         log_probabilities, states = model.token_log_probabilities(inputs, targets, states, **options)
         yield ops.convert_to_numpy(log_probabilities)
 
 
 def read_windows(
-    ids: np.ndarray | PreparedText, batch_size: int = 1, sequence_length: int = 500
+    model, ids: np.ndarray | PreparedText, batch_size: int = 1, sequence_length: int = 500
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Inputs and targets `[batch_size, sequence_length]` of a text read from start to end; the last ones are shorter.
 
     Raises:
-        ValueError: If the text is too short to predict anything.
+        ValueError: If the text is too short to predict anything, or as `check_text`.
     """
     check_integer("batch_size", batch_size)
     check_integer("sequence_length", sequence_length)
     check_length(ids, batch_size)
     length = len(ids) // batch_size
     for start in range(0, length - 1, sequence_length):
-        rows = rows_of(ids, batch_size, start, min(start + sequence_length + 1, length))
+        rows = check_text(model, rows_of(ids, batch_size, start, min(start + sequence_length + 1, length)))
         yield rows[:, :-1], rows[:, 1:]
+
+
+def check_text(model, ids: np.ndarray) -> np.ndarray:
+    """The word ids of a text for a `LanguageModel`, as `int32`.
+
+    Raises:
+        ValueError: If an id is outside the vocabulary, or is 0 and the embedding has `mask_zero=True`: such a word is
+            padding, and would count as one of probability 1.
+    """
+    ids = check_ids(ids, model.vocabulary_size)
+    if model.embedding.mask_zero and not np.all(ids):
+        raise ValueError(
+            "A text must not contain id 0, which is padding in a model with mask_zero=True: remove it, or measure "
+            "padded sentences with `evaluate`. Received: a text with id 0"
+        )
+    return ids
 
 
 def check_length(ids: np.ndarray | PreparedText, batch_size: int, what: str = "A text") -> None:

@@ -10,7 +10,6 @@ from keras import ops
 from keras_tying.backend.compilation import compile_function
 from keras_tying.checks import check_integer
 from keras_tying.data import PreparedText
-from keras_tying.ids import check_ids
 from keras_tying.inference.language_model import read_windows
 from keras_tying.losses import SequenceCrossEntropy
 from keras_tying.metrics.perplexity import perplexity_of
@@ -104,8 +103,7 @@ class NeuralCache:
 
         compiled, states = compile_function(self.model, score), self.model.zero_states(1)
         keys, words = np.zeros((0, self.model.hidden_size), "float32"), np.zeros(0, "int32")
-        for window in read_windows(ids):
-            inputs, targets = (check_ids(part, self.model.vocabulary_size) for part in window)
+        for inputs, targets in read_windows(self.model, ids):
             nll, hidden, states = compiled(ops.convert_to_tensor(inputs), ops.convert_to_tensor(targets), states)
             of_model = np.exp(-ops.convert_to_numpy(nll).astype(np.float64))
             before = len(words)

@@ -6,7 +6,6 @@ from keras import ops
 
 from keras_tying.backend.compilation import compile_function
 from keras_tying.data import PreparedText
-from keras_tying.ids import check_ids
 from keras_tying.inference.language_model import read_windows
 from keras_tying.losses import SequenceCrossEntropy
 from keras_tying.metrics.perplexity import perplexity_of
@@ -73,8 +72,8 @@ class TemperedSoftmax:
 
         compiled, states = compile_function(self.model, score), self.model.zero_states(1)
         totals, count = np.zeros(len(losses)), 0
-        for window in read_windows(ids):
-            inputs, targets = (ops.convert_to_tensor(check_ids(part, self.model.vocabulary_size)) for part in window)
+        for window in read_windows(self.model, ids):
+            inputs, targets = map(ops.convert_to_tensor, window)
             nll, states = compiled(inputs, targets, states)
             totals += np.sum(ops.convert_to_numpy(nll), axis=(1, 2), dtype=np.float64)
             count += inputs.shape[1]

@@ -17,8 +17,8 @@ class TiedDense(keras.layers.Layer):
     """Projects hidden states to scores of words with the matrix of an embedding layer.
 
     For `Sequential` models, in which the output projection is a layer. The layer has no variables: the matrix and the
-    bias belong to `embedding`, which is saved once. In a functional model, `embedding(hidden, reverse=True)` is the
-    same.
+    bias belong to `embedding`, which is saved once: `trainable = False` of either layer freezes them for both. In a
+    functional model, `embedding(hidden, reverse=True)` is the same.
 
     A copy of a model (`keras.models.clone_model`, `from_config`, `model_from_json`, a loaded file) shares again: the
     new layer uses the embedding of the same name that comes before it in the new model. If there is none, for example

@@ -27,7 +27,9 @@ class TiedEmbedding(Shareable, QuantizableEmbedding):
     is made with `copy.deepcopy`.
 
     After `enable_lora(rank)` the delta of a tied matrix is in both roles, also when the layer is quantized to int8 or
-    int4, before or after. Its gradient is the sum over both roles. Without tying, the delta belongs to the lookup.
+    int4, before or after. Its gradient is the sum over both roles. Without tying, the delta belongs to the lookup. As
+    every layer of Keras, a quantized layer with LoRA is saved without its delta: the saved matrix is the sum of both,
+    rounded again. Save before quantizing to keep a small delta exact.
 
     Args:
         input_dim: Integer, the vocabulary size `V`.

@@ -261,7 +261,8 @@ class LanguageModel(ChangedCopies, NextWordModel):
             states: Optional list of states `[B, H]`, see `call`.
 
         Returns:
-            NumPy array `[B, T]`: the natural logarithm of the probability of each target.
+            NumPy array `[B, T]`: the natural logarithm of the probability of each target; 0 where the input is padding
+            (`mask_zero`).
         """
         log_probabilities, _ = self.token_log_probabilities(inputs, targets, states)
         return ops.convert_to_numpy(log_probabilities)

@@ -149,6 +149,26 @@ class NextWordModel(ComposedModel):
         if self._loss_takes_hidden:
             take_loss_as_built(self)
 
+    def fit(self, x=None, y=None, *args, class_weight=None, **kwargs):
+        """Trains the model; arguments are those of `keras.Model.fit`.
+
+        Args:
+            x: Inputs.
+            y: Word ids to predict, `[B, T]` or `[B]`.
+            *args: Further arguments.
+            class_weight: Optional weights of words by id, for word ids `[B]` only.
+            **kwargs: Further arguments.
+
+        Raises:
+            ValueError: If there are class weights and the word ids are not an array `[B]`.
+        """
+        _check_class_weight(class_weight, y)
+        return super().fit(x, y, *args, class_weight=class_weight, **kwargs)
+
+    def train_on_batch(self, x, y=None, sample_weight=None, class_weight=None, return_dict=False):
+        _check_class_weight(class_weight, y)
+        return super().train_on_batch(x, y, sample_weight, class_weight, return_dict)
+
     @property
     def auto_loss(self):
         """The loss that `compile` gives a model if none is named."""
@@ -253,6 +273,15 @@ def _takes_probabilities(loss):
     function = keras.losses.get(loss) if isinstance(loss, str) else loss
     argument = inspect.signature(function).parameters.get("from_logits") if callable(function) else None
     return argument is not None and argument.default is False
+
+
+def _check_class_weight(class_weight, y):
+    """Refuses class weights of sequences: Keras would take the place of the highest word id as the class."""
+    if class_weight is not None and (y is None or len(y.shape) != 1):
+        raise ValueError(
+            "`class_weight` needs `y`, an array [B] of word ids: pass `sample_weight` with a weight for each word "
+            f"instead. Received: y of shape {getattr(y, 'shape', None)}"
+        )
 
 
 class _TokenLoss(keras.layers.Layer):

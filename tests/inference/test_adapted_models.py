@@ -9,14 +9,24 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_tying.data import windows
-from keras_tying.inference import DynamicEvaluation, NeuralCache, TemperedSoftmax, dynamic_evaluation, neural_cache
-from keras_tying.inference.language_model import read_windows, stream_perplexity
+from keras_tying.data import Vocabulary, windows
+from keras_tying.inference import (
+    DynamicEvaluation,
+    NeuralCache,
+    TemperedSoftmax,
+    TrainedLanguageModel,
+    dynamic_evaluation,
+    neural_cache,
+)
+from keras_tying.inference.language_model import mc_perplexity, read_windows, stream_perplexity
 from keras_tying.inference.neural_cache import cache_probabilities
 from keras_tying.inference.temperature import TEMPERATURES
+from keras_tying.layers import LSTM, TiedEmbedding
+from keras_tying.models import LanguageModel
 from keras_tying.zoo import recurrent_language_model
 
 V = 11
+WORDS = Vocabulary([*"012345678", "<unk>", "<eos>"])
 
 
 def small():
@@ -178,3 +188,48 @@ def test_dynamic_evaluation_names_the_words_that_it_needs():
     model = recurrent_language_model(30, 4, num_layers=1)
     with pytest.raises(ValueError, match=r"needs a training text of at least 600 words\. Received: 599"):
         DynamicEvaluation(model, np.zeros(599, "int32"), segment=5)
+
+
+def masking_model():
+    return LanguageModel(TiedEmbedding(V, 6, mask_zero=True), [LSTM(6, return_sequences=True, return_state=True)])
+
+
+@pytest.mark.parametrize(
+    "measure",
+    [
+        lambda model, ids: stream_perplexity(model, ids),
+        lambda model, ids: mc_perplexity(model, ids, passes=1),
+        lambda model, ids: TemperedSoftmax(model).perplexity(ids),
+        lambda model, ids: NeuralCache(model).perplexity(ids),
+        lambda model, ids: TrainedLanguageModel(model, WORDS).perplexity(["1 2", "0"]),
+        lambda model, ids: TrainedLanguageModel(model, WORDS).score(["1 2 0"]),
+    ],
+)
+def test_padding_in_a_text_is_refused(measure):
+    with pytest.raises(ValueError, match="A text must not contain id 0, which is padding"):
+        measure(masking_model(), np.array([1, 2, 3, 0, 4, 5]))
+
+
+def test_dynamic_evaluation_refuses_padding(rng, monkeypatch):
+    monkeypatch.setattr(dynamic_evaluation, "STATISTICS_ROWS", 4)
+    dynamic = DynamicEvaluation(masking_model(), rng.integers(1, V, 200), segment=5)
+    with pytest.raises(ValueError, match="A text must not contain id 0, which is padding"):
+        dynamic.perplexity(np.array([1, 2, 3, 0, 4, 5]))
+
+
+def test_a_text_without_padding_is_measured_by_a_model_with_masks(rng):
+    model, ids = masking_model(), rng.integers(1, V, 50)
+    model.compile()
+    inputs, targets = ids[None, :-1], ids[None, 1:]
+    expected = model.evaluate(inputs, targets, verbose=0, return_dict=True)["perplexity"]
+    for found in (stream_perplexity(model, ids), np.exp(-np.mean(model.score(inputs, targets)))):
+        np.testing.assert_allclose(found, expected, rtol=1e-5)
+
+
+def test_the_score_of_padding_is_zero():
+    inputs, targets = np.array([[1, 2, 0, 0], [3, 4, 5, 6]]), np.array([[2, 7, 0, 0], [4, 5, 6, 1]])
+    model = masking_model()
+    scores = model.score(inputs, targets)
+    np.testing.assert_allclose(scores[0, :2], model.score(inputs[:1, :2], targets[:1, :2])[0], rtol=1e-5)
+    np.testing.assert_array_equal(scores[0, 2:], 0)
+    assert np.all(scores[1] < 0)

@@ -122,6 +122,16 @@ def test_training_step_has_the_mean_loss_of_the_samples(model, activation, rng):
     assert losses[-1] < losses[0]
 
 
+def test_class_weights_are_sample_weights_of_the_words(rng):
+    model = make()
+    inputs, targets = sample(model, rng)
+    model.compile(keras.optimizers.SGD(0.0))
+    word, weights = targets[0], np.where(targets == targets[0], 5.0, 1.0)
+    by_class = model.train_on_batch(inputs, targets, class_weight={int(word): 5.0}, return_dict=True)
+    by_sample = model.train_on_batch(inputs, targets, sample_weight=weights, return_dict=True)
+    np.testing.assert_allclose(by_class["loss"], by_sample["loss"], rtol=1e-6)
+
+
 def test_model_saves_and_loads(model, rng, tmp_path):
     inputs, _ = sample(model, rng)
     model.save(tmp_path / "model.keras")

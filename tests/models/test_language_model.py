@@ -528,6 +528,16 @@ def test_training_needs_one_loss_and_targets():
             ask(np.ones((2, 3), int), verbose=0)
 
 
+def test_class_weights_of_sequences_raise(rng):
+    model, words = small(), rng.integers(0, V, (2, 3))
+    model.compile()
+    message = r"`class_weight` needs `y`, an array \[B\] of word ids.*Received: y of shape \(2, 3\)"
+    with pytest.raises(ValueError, match=message):
+        model.fit(words, words, class_weight={0: 0.5}, verbose=0)
+    with pytest.raises(ValueError, match=message):
+        model.train_on_batch(words, words, class_weight={0: 0.5})
+
+
 def test_loss_is_the_one_given_to_compile(rng):
     model = small()
     model.compile("sgd")

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 
 from keras_tying.inference.language_model import mc_perplexity, stream_perplexity
+from keras_tying.layers import TiedEmbedding
 from keras_tying.zoo import VariationalDropout, recurrent_language_model
 
 V = 11
@@ -22,6 +23,8 @@ def test_probabilities_are_averaged_not_their_logarithms():
     class Coin:
         """Gives every word probability 0.2 and 0.6 in turn."""
 
+        vocabulary_size = 1
+        embedding = TiedEmbedding(1, 1)
         probability = 0.6
 
         def token_log_probabilities(self, inputs, targets, states, stochastic):
