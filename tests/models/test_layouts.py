@@ -7,14 +7,15 @@ import keras
 import pytest
 
 import keras_tying as kt
+from tests.test_conformance import BUILDERS
 
 PROGRAM = """
 import json
 import jax
 import keras
 import numpy as np
+import sys
 import keras_tying as kt
-from tests.test_conformance import BUILDERS
 
 corpus = kt.data.load_corpus("embedded")
 text = kt.data.windows(corpus.ids("train", corpus.vocabulary(2000)), batch_size=16, sequence_length=20)
@@ -26,13 +27,15 @@ def bytes_of_the_loss(model):
     hidden, targets = np.zeros((1024, 64), "float32"), np.zeros(1024, "int32")
     embeddings = model.embedding.embeddings.value
     function = jax.jit(jax.grad(lambda *arrays: kt.losses.linear_cross_entropy(arrays[0], targets, arrays[1]).sum(), 1))
+    jax.config.update("jax_disable_most_optimizations", False)  # because the test is about the compiled program
     compiled = function.lower(hidden, embeddings).compile()
+    jax.config.update("jax_disable_most_optimizations", True)
     assert "all-gather" not in compiled.as_text()
     return compiled.memory_analysis().temp_size_in_bytes
 
 
 def trained(tied):
-    model = kt.zoo.recurrent_language_model(2000, units=64, tied=tied)
+    model = kt.zoo.recurrent_language_model(2000, units=64, num_layers=1, tied=tied)
     rng = np.random.default_rng(0)
     model.set_weights([rng.uniform(-0.1, 0.1, weight.shape) for weight in model.get_weights()])
     model.compile(keras.optimizers.Adam(0.01), loss=kt.losses.SequenceCrossEntropy(reduction="mean"))
@@ -51,7 +54,7 @@ for n in (1, 4, 8):
     found[n] = {str(tied): trained(tied) for tied in (True, False)}
 whole = {"vocabulary_size": 40, "source_vocabulary_size": 40, "target_vocabulary_size": 40}
 found["zoo"] = {}
-for name, arguments in BUILDERS.items():
+for name, arguments in json.loads(sys.argv[1]).items():
     model = kt.zoo.create_model(name, **{key: whole.get(key, value) for key, value in arguments.items()})
     found["zoo"][name] = {
         each.path: each.value.addressable_shards[0].data.shape for each in model.trainable_weights if 40 in each.shape
@@ -61,17 +64,12 @@ print(json.dumps(found))
 
 
 @pytest.fixture(scope="module")
-def trained(run_python, tmp_path_factory):
+def trained(run_python):
     if importlib.util.find_spec("jax") is None:
         pytest.skip("jax is not installed")
-    script = tmp_path_factory.mktemp("layouts") / "program.py"
-    script.write_text(PROGRAM)
-    environment = {
-        **{"KERAS_BACKEND": "jax", "XLA_FLAGS": "--xla_force_host_platform_device_count=8"},
-        **{"PYTHONPATH": str(script.parents[0]) + ":."},
-        **{"JAX_DISABLE_MOST_OPTIMIZATIONS": "0"},  # because the test is about the compiled program
-    }
-    return json.loads(run_python(script, **environment).stdout.splitlines()[-1])
+    devices = "--xla_force_host_platform_device_count=8"
+    process = run_python("-c", PROGRAM, json.dumps(BUILDERS), KERAS_BACKEND="jax", XLA_FLAGS=devices)
+    return json.loads(process.stdout.splitlines()[-1])
 
 
 @pytest.mark.parametrize("tied", ["True", "False"])
