@@ -17,7 +17,11 @@ from keras_tying.data import Vocabulary, load_corpus
 
 REPOSITORY = Path(__file__).parents[1]
 
-FASTER = {"JAX_DISABLE_MOST_OPTIMIZATIONS": "1", "OMP_NUM_THREADS": "1"}
+FASTER = {
+    "JAX_DISABLE_MOST_OPTIMIZATIONS": "1",
+    "OMP_NUM_THREADS": "1",
+    "XLA_FLAGS": "--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1",
+}
 """Environment in which JAX compiles less, and threads of PyTorch that have nothing to do do not wait actively."""
 
 
@@ -68,11 +72,13 @@ def run_python():
     """Runs Python code or a script of the repository in a fresh process; returns the finished process."""
 
     def run(*arguments, **environment):
-        faster = FASTER if environment.get("KERAS_BACKEND") in ("jax", "torch") else {}
+        if environment.get("KERAS_BACKEND") in ("jax", "torch"):
+            flags = [FASTER["XLA_FLAGS"], environment.get("XLA_FLAGS", "")]
+            environment = {**FASTER, **environment, "XLA_FLAGS": " ".join(flags)}
         process = subprocess.run(
             [sys.executable, *map(str, arguments)],
             cwd=REPOSITORY,
-            env={**os.environ, **faster, **environment},
+            env={**os.environ, **environment},
             capture_output=True,
             text=True,
         )
