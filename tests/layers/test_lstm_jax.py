@@ -9,6 +9,8 @@ pytestmark = pytest.mark.skipif(importlib.util.find_spec("jax") is None, reason=
 
 PROGRAM = """
 import json
+import sys
+sys.modules["tensorflow"] = None  # Keras imports it with a seed, for seconds
 import jax
 import keras
 import numpy as np
