@@ -2,9 +2,6 @@
 
 import importlib.util
 import json
-import os
-import subprocess
-import sys
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -74,7 +71,7 @@ def options(folder: Path) -> dict[str, list]:
 
 
 @pytest.fixture(scope="module", params=["jax", "torch"])
-def finished(request, tmp_path_factory) -> Finished:
+def finished(request, tmp_path_factory, run_python) -> Finished:
     """Every task trained, evaluated and, once more, stopped and resumed."""
     backend = request.param
     if importlib.util.find_spec(backend) is None:
@@ -101,19 +98,7 @@ def finished(request, tmp_path_factory) -> Finished:
     commands.append(["lm", "--export", folder / "lm"])
     commands.append(["lm", "--strategy", "mirrored", "--run", folder / "mirrored"])
     words = [json.dumps(command, default=str) for command in commands]
-    process = subprocess.run(
-        [sys.executable, "tests/promises/one_process.py", *words],
-        cwd=harness.REPOSITORY,
-        env={
-            **os.environ,
-            "KERAS_BACKEND": backend,
-            "JAX_DISABLE_MOST_OPTIMIZATIONS": "1",  # compiles in half the time
-            "OMP_NUM_THREADS": "1",  # more wait for each other actively, and have nothing to do in so small models
-        },
-        capture_output=True,
-        text=True,
-    )
-    assert process.returncode == 0, process.stdout + process.stderr
+    process = run_python("tests/promises/one_process.py", *words, KERAS_BACKEND=backend)
     *printed, last = process.stdout.splitlines()
     return Finished(backend, folder, json.loads(last), "\n".join(printed) + process.stderr)
 
