@@ -145,13 +145,19 @@ def card(
             f"Curves of the run: [{curves}]({curves}).{more_seeds_text(name, folder)}"
         )
     parts += map(superseded_text, superseded(folder / "results" / f"{name}.json"))
-    command = measured.command if measured else f"python train/lm.py --recipe {name}"
-    parts.append(code(command))
-    if any(word.endswith(".toml") and not (folder.parent / word).exists() for word in command.split()):
-        parts.append(f"The file that this command names was a trial. It is now the recipe `{name}`.")
+    parts += command_parts(name, measured.command if measured else f"python train/lm.py --recipe {name}", folder)
     if recipe.notes:
         parts += section(Section(title="Notes", text=recipe.notes))
     return page(Section(title=recipe.title, text=recipe.description), parts)
+
+
+def command_parts(name: str, command: str, folder: Path) -> list[str]:
+    """The command of a recipe's results, which a checkout can run: a file that was removed is named by the recipe."""
+    removed = [word for word in command.split() if word.endswith(".toml") and not (folder.parent / word).exists()]
+    for file in removed:
+        command = command.replace(file, name)
+    was = f"The recorded command named `{'` and `'.join(removed)}`, a trial with the settings of this recipe."
+    return [code(command), was if removed else ""]
 
 
 def metric_table(name: str, recipe: LanguageModelRecipe, cells: list[Cell], folder: Path) -> str:
