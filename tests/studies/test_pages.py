@@ -1,5 +1,6 @@
 import json
 import math
+import re
 import shutil
 
 import pytest
@@ -26,6 +27,12 @@ def test_every_page_is_made_from_recipes_and_results(made, path):
 
 def test_every_page_that_is_made_is_in_the_repository(made):
     assert set(made) == set(PAGES)
+
+
+def test_commands_of_cards_name_recipes_that_a_checkout_has(made):
+    named = [file for path in ZOO.glob("*.md") for file in re.findall(r"--recipe (\S+)", made[path])]
+    assert "ptb_small_tied" in named
+    assert [file for file in named if file.endswith(".toml") and not (ZOO.parent / file).exists()] == []
 
 
 def test_a_card_names_superseded_results_and_an_order_that_is_the_reverse_of_the_published_one(tmp_path):
