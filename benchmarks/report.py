@@ -34,42 +34,80 @@ COLOURS = {
 }
 PANELS_PER_ROW = 3
 TITLES = {
-    "training": "Training, words per second",
-    "training_in_bfloat16": "Training in mixed_bfloat16, words per second; PyTorch with autocast",
-    "training_on_jax": "Training on the JAX backend, words per second",
-    "training_on_gpu": "Training on the JAX backend and a GPU, words per second; a turn has "
-    f"{STEPS_PER_TURN_ON_GPU} steps; matrix products in float32 are in TF32, for PyTorch too; memory of the GPU is not "
-    "measured",
-    "matrix_products": "The matrix products of a training step alone, one after another: those of TensorFlow, "
-    "which keras-tying uses, beside PyTorch's; words per second",
-    "profile_on_jax": "Where the time of training on the JAX backend goes: a step, and its layers alone, forward and "
-    "backward pass, words per second; the rest of a step is lookup, update and reading. A layer alone can take longer "
-    "than in a step, so shares can add up to more than 1",
-    "mogrifier": "A layer MogrifierLSTM alone, 650 wide, 5 rounds of rank 48, 64 rows, forward and backward pass, "
-    "words per second; with automatic gradients the layer is the same, PyTorch is a loop over its operations",
-    "output_layer": "The output layer alone, forward and backward pass, tokens per second; hidden size 500",
-    "large_vocabularies": "Output layer of 90,000 words, 500 wide, 4,000 tokens; causal Transformer of 50,000 words; "
-    "stock Keras is the same work with all logits, on the same backend",
-    "adaptive_softmax": "Output layer of 250,000 words, 512 wide, 4,000 tokens whose targets are as frequent as words: "
-    "adaptive softmax with cutoffs 20,000 and 60,000, all words, 8,192 sampled words, and the adaptive softmax of "
-    "PyTorch; values and gradients, tokens per second",
-    "evaluation": "Computing the perplexity of a text, words per second",
-    "operations": "Where TensorFlow spends the time of a training step, and of reading a text: milliseconds per step "
-    "(number of operations). Both cores work at once, so the kinds can add up to more than the step. Recorded when "
-    "gradients of sigmoid and tanh and copies of scores were not counted",
-    "cores": "The large model: one run on all cores, or a run on each core",
-    "generation": "Generating 20 texts in parallel, words per second",
-    "waiting": "Training with and without reading a text, words per second, by an earlier version",
-    "growth": "How the time of a training step grows: with this power of the size",
-    "translation": "Translation: training, target words per second, and translating, sentences per second",
-    "translated_text": "Translating a text with a beam of 5, sentences per second; a model and its copy in PyTorch",
-    "joint_language_model": "Training NNJM, samples per second; memory returned: TensorFlow gives freed memory back to "
-    "the system, as is its default; the paper reports 1,500 on a GPU of 2014",
-    "word2vec": "Training skip-gram word vectors, words per second",
+    "training": ("Training", "Words per second."),
+    "training_in_bfloat16": (
+        "Training in bfloat16",
+        "Words per second; keras-tying with the policy `mixed_bfloat16`, PyTorch with autocast.",
+    ),
+    "training_on_jax": ("Training on JAX", "Words per second; keras-tying and stock Keras on the JAX backend."),
+    "training_on_gpu": (
+        "Training on a GPU",
+        f"Words per second; keras-tying and stock Keras on the JAX backend. A turn has {STEPS_PER_TURN_ON_GPU} steps. "
+        "Matrix products in float32 are in TF32, for PyTorch too. Memory of the GPU is not measured.",
+    ),
+    "matrix_products": (
+        "Matrix products",
+        "Words per second. The matrix products of a training step alone, one after another: those of TensorFlow, which "
+        "keras-tying uses, beside PyTorch's.",
+    ),
+    "profile_on_jax": (
+        "Parts of a step on JAX",
+        "Words per second, forward and backward pass: a whole training step, and its layers alone. The rest of a step "
+        "is lookup, update and reading. A layer alone can take longer than in a step, so shares can add up to more "
+        "than 1.",
+    ),
+    "mogrifier": (
+        "Mogrifier LSTM layer",
+        "Words per second, forward and backward pass of one layer `MogrifierLSTM`: 650 units, 5 rounds of rank 48, 64 "
+        "rows. With automatic gradients the layer is the same. PyTorch runs a loop over its own operations.",
+    ),
+    "output_layer": ("Output layer", "Tokens per second, forward and backward pass; hidden size 500."),
+    "large_vocabularies": (
+        "Large vocabularies",
+        "Tokens per second. An output layer of 90,000 words, 500 wide, for 4,000 tokens, and a causal Transformer of "
+        "50,000 words. Stock Keras does the same work with all logits, on the same backend.",
+    ),
+    "adaptive_softmax": (
+        "Adaptive softmax",
+        "Tokens per second, values and gradients. An output layer of 250,000 words, 512 wide, for 4,000 tokens whose "
+        "targets are as frequent as words in a text: adaptive softmax with cutoffs 20,000 and 60,000, all words, 8,192 "
+        "sampled words, and the adaptive softmax of PyTorch.",
+    ),
+    "evaluation": ("Evaluation", "Words per second: computing the perplexity of a text."),
+    "operations": (
+        "Operations of TensorFlow",
+        "Milliseconds per step by kind of operation, with the number of operations, in training and in reading a text. "
+        "Both cores work at once, so the kinds can add up to more than the step. Recorded when gradients of sigmoid "
+        "and tanh and copies of scores were not counted.",
+    ),
+    "cores": ("Runs on several cores", "The large model: one run on all cores, or a run on each core."),
+    "generation": ("Generation", "Words per second; 20 texts in parallel."),
+    "waiting": (
+        "Waiting for data",
+        "Words per second: training with and without reading a text. Measured with an earlier version.",
+    ),
+    "growth": (
+        "Growth with the size",
+        "Milliseconds per training step. The step time grows with the power of the size in the last column.",
+    ),
+    "translation": ("Translation", "Training: target words per second. Beam search: sentences per second."),
+    "translated_text": (
+        "Translation of a text",
+        "Sentences per second with a beam of 5: a trained model, and its copy in PyTorch.",
+    ),
+    "joint_language_model": (
+        "Joint language models",
+        "Samples per second in training an NNJM. Memory returned: TensorFlow gives freed memory back to the system, "
+        "which is its default. The paper reports 1,500 on a GPU of 2014.",
+    ),
+    "word2vec": ("Skip-gram", "Words per second in training word vectors."),
 }
+"""The title of each part, and what its table shows."""
 NOT_COMPARED = ("waiting", "growth", "matrix_products", "profile_on_jax", "operations", "cores")
 """Parts that measure this library alone, or parts of another part: without memory, and neither plotted nor named as
 slower."""
+OWN = ("automatic gradients", "memory returned")
+"""Contenders that are this library with other settings, besides those whose names begin with its own."""
 DAGGER = " †"
 """What the name of a contender ends with whose figures are `SUPERSEDED`."""
 SUPERSEDED = (
@@ -147,7 +185,7 @@ def summary(found: dict[str, dict]) -> str:
         return NOT_MEASURED
     trained = found["training"]["results"]
     speeds = {size: {key: each[key] for key in each.keys() - SHARES.keys()} for size, each in trained.items()}
-    worse = [slower(found), larger({"training": found["training"]})]
+    worse = [slower(found), larger(found)]
     return "\n\n".join(filter(None, [speed_table(speeds), *notes("training", trained), *worse]))
 
 
@@ -158,21 +196,29 @@ def slower(found: dict[str, dict]) -> str:
 
 
 def larger(found: dict[str, dict]) -> str:
-    """All measurements in which another library takes less memory; empty if there is none."""
-    cases = _compared(found, "memory_ratio", lambda ratio: ratio > 1)
-    return f"More memory than others: {'; '.join(cases)}." if cases else ""
+    """All reliable measurements in which another library takes less memory; empty if there is none."""
+    reliable = {part: measured for part, measured in found.items() if part not in MEASURED_SO}
+    cases = _compared(reliable, "memory_ratio", lambda ratio: ratio > 1)
+    unknown = [TITLES[part][0] for part in found if part in MEASURED_SO]
+    return " ".join(
+        [f"More memory than others: {'; '.join(cases)}."] * bool(cases)
+        + [f"Memory not measured reliably: {'; '.join(unknown)}."] * bool(unknown)
+    )
 
 
 def _compared(found: dict[str, dict], key: str, named: Callable[[float], bool]) -> list[str]:
-    """The ratios to other libraries that are to be named, each with its part and row."""
-    return [
-        f"{part.replace('_', ' ')}, {size}: {ratio:.2f} of {other}"
+    """The ratios to other libraries that are to be named, for each part that has some."""
+    cases = {
+        part: [
+            f"{size} {ratio:.2f} of {other}"
+            for size, each in measured["results"].items()
+            for other, ratio in each.get(key, {}).items()
+            if named(round(ratio, 2)) and not other.startswith((OURS, *OWN))
+        ]
         for part, measured in found.items()
         if part not in NOT_COMPARED
-        for size, each in measured["results"].items()
-        for other, ratio in each[key].items()
-        if named(round(ratio, 2)) and not other.startswith(OURS)
-    ]
+    }
+    return [f"{TITLES[part][0]} ({', '.join(ratios)})" for part, ratios in cases.items() if ratios]
 
 
 def page(found: dict[str, dict]) -> list[str]:
@@ -187,14 +233,14 @@ def page(found: dict[str, dict]) -> list[str]:
         "1,500 (large) units and 10,000 words; the batch size is 20 and the text is random. In training, a turn has",
         f"{turns} steps. keras-tying and stock Keras do up to {STEPS_PER_EXECUTION} steps per call",
         "(`steps_per_execution`); PyTorch is not compiled.",
-        "TensorFlow's matrix products alone are slower than PyTorch's in most sizes: one section below compares them,",
-        "and another tells how much of a step they take.",
+        "TensorFlow's matrix products alone are slower than PyTorch's in most sizes: see [matrix",
+        "products](#matrix-products), and [how much of a step they take](#operations-of-tensorflow).",
         f"Made by `{COMMAND}`.",
         "",
         plot(RESULTS / "speed.png", "Speed compared with PyTorch and stock Keras"),
     ]
-    for name, title in TITLES.items():
-        lines += ["", f"## {title}", ""]
+    for name, (title, shown) in TITLES.items():
+        lines += ["", f"## {title}", "", shown, ""]
         if name not in found:
             lines.append(MISSING)
             continue

@@ -48,10 +48,22 @@ def test_figures_of_an_unequal_comparison_are_marked(tmp_path, monkeypatch):
 
 
 def test_where_this_library_is_slower_the_readme_says_so():
-    ratios = [("medium", {"PyTorch": 0.944, "stock Keras": 1.3}), ("large", {"PyTorch": 0.998})]
-    found = {size: {"results": {size: {"speed_ratio": each}}} for size, each in ratios}
-    assert report.slower(found) == "Slower than others: medium, medium: 0.94 of PyTorch."
-    assert report.slower({"large": found["large"]}) == ""
+    ratios = {"medium": {"PyTorch": 0.944, "stock Keras": 1.3}, "large": {"PyTorch": 0.998}}
+    found = {"evaluation": {"results": {size: {"speed_ratio": each} for size, each in ratios.items()}}}
+    assert report.slower(found) == "Slower than others: Evaluation (medium 0.94 of PyTorch)."
+    del found["evaluation"]["results"]["medium"]
+    assert report.slower(found) == ""
+
+
+def test_where_this_library_takes_more_memory_the_readme_says_so():
+    ratios = {"10,000 words": {"memory returned": 1.2, "PyTorch": 0.6}, "20,000 words": {"PyTorch": 1.52}}
+    results = {size: {"memory_ratio": each} for size, each in ratios.items()}
+    found = {"joint_language_model": {"results": results}}
+    named = "More memory than others: Joint language models (20,000 words 1.52 of PyTorch)."
+    assert report.larger(found) == named
+    unreliable = "Memory not measured reliably: Translation."
+    assert report.larger({**found, "translation": {"results": results}}) == f"{named} {unreliable}"
+    assert report.larger({"joint_language_model": {"results": {"10,000 words": results["10,000 words"]}}}) == ""
 
 
 def test_the_profile_counts_the_operations_of_a_step():
