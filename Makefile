@@ -8,10 +8,10 @@ BIN = $(VENV)/bin
 train: $(VENV)/installed
 	$(BIN)/python train/lm.py $(ARGS)
 
-test: $(VENV)/installed
+test: $(VENV)/installed_tests
 	$(BIN)/python -m pytest -n 2 $(ARGS)
 
-lint: $(VENV)/installed
+lint: $(VENV)/installed_tests
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -20,15 +20,19 @@ docs: $(VENV)/installed_docs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 	@echo "The site is in build/site."
 
-zoo: $(VENV)/installed
+zoo: $(VENV)/installed_tests
 	$(BIN)/python -m studies
 
-notebooks: $(VENV)/installed
+notebooks: $(VENV)/installed_tests
 	$(BIN)/python -m studies.notebooks $(ARGS)
 
 $(VENV)/installed: setup.cfg pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet --editable .
+	touch $@
+
+$(VENV)/installed_tests: $(VENV)/installed
 	$(BIN)/python -m pip install --quiet --editable .[test]
 	touch $@
 
