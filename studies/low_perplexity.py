@@ -16,7 +16,7 @@ from studies.results import read_results, read_seeds
 SCREENING = "screening"
 """How the names of runs end that only choose settings."""
 CLOCK = "†"
-"""What follows hours on the clock, where processor time was not recorded."""
+"""What follows hours on the clock, where CPU time was not recorded."""
 
 
 class Size(Section):
@@ -116,17 +116,17 @@ def trainings(results: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def on_gpu(results: dict[str, Any]) -> bool:
-    """Whether a training did not run on cores of a processor."""
+    """Whether a training did not run on cores of a CPU."""
     return not results["device"].endswith(("core", "cores"))
 
 
 def core_hours(results: dict[str, Any]) -> float:
-    """Processor time of a run with that of those it continues."""
+    """CPU time of a run with that of those it continues."""
     return sum(map(own_core_hours, trainings(results)))
 
 
 def own_core_hours(results: dict[str, Any]) -> float:
-    """Processor time of a training; of older results, which do not note it, the time on one core."""
+    """CPU time of a training; of older results, which do not note it, the time on one core."""
     return results.get("processor_seconds", results["wall_time_seconds"]) / 3600
 
 

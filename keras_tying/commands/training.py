@@ -135,7 +135,7 @@ _DISTRIBUTION = tuple(
         Option("strategy", "devices to train on", default="auto", settings={"choices": STRATEGIES}),
         Option(
             "replicas",
-            "with --strategy mirrored: number of GPUs, or of parts of the processor (default: all)",
+            "with --strategy mirrored: number of GPUs, or of parts of the CPU (default: all)",
             settings={"type": whole(1)},
         ),
         Option(

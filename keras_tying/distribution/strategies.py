@@ -74,10 +74,10 @@ def open_distribution(
     """Sets up the devices that a run trains on. Must be called before anything is computed.
 
     Args:
-        strategy: `"one"` device; `"mirrored"`: all GPUs of this machine, or parts of its processor;
+        strategy: `"one"` device; `"mirrored"`: all GPUs of this machine, or parts of its CPU;
             `"multiworker"`: the workers that `TF_CONFIG` names, or the tasks of a Slurm job; `"auto"`: the workers,
             where several are named, or else one device.
-        replicas: With `"mirrored"`, how many GPUs, or parts of the processor where there are no GPUs.
+        replicas: With `"mirrored"`, how many GPUs, or parts of the CPU where there are no GPUs.
             Default: all GPUs, or a part a core.
         wait_minutes: With several workers, how long to wait for those that have not come up. Default: 10.
 

@@ -19,7 +19,7 @@ class AugmentedLoss(SequenceCrossEntropy):
         y^    = softmax(z / tau)
         J_tot = J + alpha * KL(y~ || y^),    alpha = gamma * tau
 
-    `J` is the negative log-likelihood. `y~` depends on the target word only; on a processor TensorFlow computes it once
+    `J` is the negative log-likelihood. `y~` depends on the target word only; on a CPU TensorFlow computes it once
     for each distinct word of a chunk. `z` includes the output bias: equation 3.1 of the paper has `W h`, its text
     divides "the logits". The loss needs the embeddings of the model, so it cannot be computed from logits alone.
 

@@ -49,7 +49,7 @@ class SequenceCrossEntropy(keras.losses.Loss):
 
     Call arguments:
         y_true: Word ids `[...]` or `[..., 1]`. The loss of an id outside `[0, V)` is NaN; a model that trains with
-            TensorFlow on a processor stops with an error.
+            TensorFlow on a CPU stops with an error.
         y_pred: Logits `[..., V]`.
         sample_weight: Optional weights of rows, `[B]` or `[B, 1]`, or of tokens, `[B, T]`.
 

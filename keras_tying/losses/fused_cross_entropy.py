@@ -135,7 +135,7 @@ def linear_cross_entropy(
     Args:
         hidden: Hidden states `[..., H]`.
         targets: Word ids `[...]`. The loss of an id outside `[0, V)` is NaN, and so are the gradients; TensorFlow on
-            a processor stops with an error.
+            a CPU stops with an error.
         embeddings: Output embeddings `[V, H]`: the matrix of a `TiedEmbedding`, or the transposed kernel of a `Dense`
             layer.
         bias: Optional bias `[V]`.

@@ -126,7 +126,7 @@ class ChangedCopies:
     def with_precision(self, precision):
         """A copy that computes in another precision, as `resized` gives one. Its variables have the same values.
 
-        A model that was trained in bfloat16 is slow on a processor that does not compute in it; in float32 it is not.
+        A model that was trained in bfloat16 is slow on a CPU that does not compute in it; in float32 it is not.
 
         Args:
             precision: The dtype policy of the copy, for example `"float32"` or `"mixed_bfloat16"`. It takes the place

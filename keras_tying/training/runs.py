@@ -365,7 +365,7 @@ def environment() -> dict[str, Any]:
 
 
 def device_name() -> str:
-    """Name of the accelerators, or of the processor with its number of usable cores."""
+    """Name of the accelerators, or of the CPU with its number of usable cores."""
     if names := accelerators():
         return ", ".join(names)
     model = platform.processor() or platform.machine()

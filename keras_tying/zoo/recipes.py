@@ -136,7 +136,7 @@ class Measured(Table):
     samples_per_second: float | None = None
     """Samples per second of training."""
     device: str
-    """The processor or GPU that trained."""
+    """The CPU or GPU that trained."""
     commit: str | None = None
     """Git commit of the code that trained. If it is missing, it was not recorded."""
     precision: Precision = "float32"

@@ -43,7 +43,7 @@ def _dense_gradient_lookup(matrix, ids):
 def add_to_rows(variable, ids, values):
     """Adds `values` `[N, H]` to the rows of `variable` `[V, H]` at `ids` `[N]`, in which ids can be repeated.
 
-    On a processor the rows are added in the order of `ids`. `scatter_add` adds them in an order that depends on the
+    On a CPU the rows are added in the order of `ids`. `scatter_add` adds them in an order that depends on the
     threads, so that repeated ids make the sum of each run another one, and it is not faster.
     """
     tf.raw_ops.ResourceScatterNdAdd(ref=variable.handle, indices=tf.expand_dims(ids, 1), updates=values)
