@@ -36,9 +36,10 @@ def communication(measured: dict) -> list[str]:
     network = measured["network"]
     lines += [
         "",
-        f"Between processes of this machine the latency of a transfer is {1e3 * network['latency']:.2f} ms and the "
-        f"bandwidth is {network['bandwidth'] / GIGABIT:.1f} Gbit/s, fitted to sums of arrays of 1 KiB to 16 MiB. "
-        "Predicted bytes are those of the arrays; measured bytes are those of the network interface.",
+        "Between processes of the measured machine the latency of a transfer is "
+        f"{1e3 * network['latency']:.2f} ms and the bandwidth is {network['bandwidth'] / GIGABIT:.1f} Gbit/s, fitted "
+        "to sums of arrays of 1 KiB to 16 MiB. Predicted bytes are those of the arrays; measured bytes are those of "
+        "the network interface.",
         "",
         "Break-even: the bandwidth in Gbit/s at which communication takes as long as computing, at "
         f"{1e6 * CLUSTER['latency']:.0f} µs per transfer; none where latency alone takes longer:",
