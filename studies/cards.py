@@ -24,6 +24,7 @@ from studies.pages import (
     page,
     plot,
     section,
+    spelled,
     table,
 )
 from studies.plots import COLOURS, data_of, fingerprint_of, panel, write_png
@@ -58,7 +59,7 @@ def card_pages(recipes: dict[str, LanguageModelRecipe], cells: list[Cell], folde
     """The card of each recipe of a folder, and the `README.md` that lists them, by their paths."""
     figures = perplexities_of_seeds(recipes, folder)
     cards = {folder / f"{name}.md": card(name, recipes, figures, cells, folder) for name in recipes}
-    counts = f"Of the tables of three papers: {counts_text(cells)}"
+    counts = counts_text(cells)
     measured = {name: recipe for name, recipe in recipes.items() if recipe.measured}
     others = {name: recipe for name, recipe in recipes.items() if not recipe.measured}
     parts = [recipe_table(measured, folder), reversals_text(recipes, figures), counts, STUDIES_TEXT]
@@ -70,7 +71,7 @@ def with_results(readme: str, recipes: dict[str, LanguageModelRecipe], cells: li
     """The repository's README with the table of the measured recipes of the Penn Treebank, and the counts of cells."""
     shown = {name: recipe for name, recipe in recipes.items() if recipe.measured and recipe.data.corpus == "ptb"}
     figures = perplexities_of_seeds(shown, folder)
-    counts = f"Of all tables of three papers: {counts_text(cells)}"
+    counts = f"{counts_text(cells)} See [each of them]({folder.name}/results.md)."
     parts = [recipe_table(shown, folder, f"{folder.name}/", ways={}), reversals_text(shown, figures), counts]
     return between_marks(readme, "results", "\n\n".join(filter(None, parts)))
 
@@ -166,7 +167,7 @@ def metric_table(name: str, recipe: LanguageModelRecipe, cells: list[Cell], fold
     names = list(dict.fromkeys(each for values in others.values() for each in values))
     rows = [
         [
-            metric.replace("_", " "),
+            spelled(metric),
             number(getattr(recipe.published, metric, None)),
             mean_and_range(values_of(name, metric, folder)),
             *(mean_and_range(others[metric][each]) for each in names),

@@ -15,7 +15,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from keras_tying.tables import Table, load_table
-from studies.pages import NOT_MEASURED, Section, page, section, table
+from studies.pages import NOT_MEASURED, Section, page, section, spelled, table
 from studies.results import read_seeds
 
 COLUMNS = ("paper", "table", "row", "column", "published", "recipe", "measured", "low", "high", "seeds", "reached")
@@ -132,7 +132,7 @@ class Cell:
         """The cell as a line of the table."""
         several = len(self.values) > 1
         return [
-            *(self.paper, self.table, self.row, f"{self.text}, {self.metric.replace('_', ' ')}", self.published),
+            *(self.paper, self.table, self.row, f"{self.text}, {spelled(self.metric)}", self.published),
             *(self.recipe, plain(self.measured)),
             *(plain(limit(self.values)) if several else "" for limit in (min, max)),
             str(len(self.values) or ""),
@@ -205,10 +205,13 @@ def counts_text(cells: list[Cell]) -> str:
     sizes = sum(cell.metric == "parameters" for cell in reached)
     roughly = [cell for cell in cells if cell.values and cell.own_split]
     texts = ", ".join(dict.fromkeys(cell.text for cell in roughly))
-    return (
-        f"{len(compared)} of {len(cells)} cells measured, {len(reached)} reached, {sizes} of them numbers of "
-        "parameters." + (f" {len(roughly)} more measured on another split of the text ({texts})." if roughly else "")
+    counts = (
+        f"Of the {len(cells)} numbers in the tables of three papers, {len(compared)} are measured. {len(reached)} of "
+        f"these are reached, {sizes} of them numbers of parameters. A number is reached if the mean of the seeds, "
+        "rounded as printed, is as good or better."
     )
+    more = f" {len(roughly)} more are measured on another split of the text ({texts}) and do not count."
+    return counts + (more if roughly else "")
 
 
 def cell_table(cells: list[Cell]) -> str:

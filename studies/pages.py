@@ -14,6 +14,8 @@ MISSING = f"{NOT_MEASURED.capitalize()}."
 DASH = "—"
 """The cell of a table for a number that does not exist."""
 
+SPELLINGS = {"skip_gram": "skip-gram", "bleu": "BLEU", "chrf": "chrF"}
+"""Words in the names of tasks and metrics that pages spell in another way."""
 
 PAPERS = {
     "Press and Wolf": "https://arxiv.org/abs/1608.05859",
@@ -86,6 +88,17 @@ def mean_and_range(values: Sequence[float], form: str = ".1f", count: bool = Fal
     spread = [f"{min(values):{form}} to {max(values):{form}}"] if len(values) > 1 else []
     spread += [f"{len(values)} seed{'s' if len(values) > 1 else ''}"] if count else []
     return f"{statistics.mean(values):{form}}" + (f" ({', '.join(spread)})" if spread else "")
+
+
+def spelled(name: str) -> str:
+    """The name of a task or metric in a sentence.
+
+    >>> spelled("skip_gram"), spelled("validation_bleu"), spelled("language_model")
+    ('skip-gram', 'validation BLEU', 'language model')
+    """
+    for word, spelling in SPELLINGS.items():
+        name = name.replace(word, spelling)
+    return name.replace("_", " ")
 
 
 def names_text(names: Iterable[str]) -> str:

@@ -14,7 +14,7 @@ from keras_tying.tables import Table, load_table
 from keras_tying.training import Run, environment
 from keras_tying.zoo.presets import MANIFEST, Preset, find_preset, read_preset
 from keras_tying.zoo.recipes import ParallelData, TextData, load_recipe, recipe_folder
-from studies.pages import DASH, Section, code, names_text, origin, page, section, table
+from studies.pages import DASH, Section, code, names_text, origin, page, section, spelled, table
 from studies.results import read_results, write_results
 
 USE = {
@@ -69,7 +69,7 @@ def overview(presets: dict[str, Path]) -> str:
         preset = read_preset(place)
         found = (f"{title} {preset.measured[key]:.1f}" for key, title in TEST_METRICS.items() if key in preset.measured)
         size = [f"{preset.training['parameters']:,}", f"{_megabytes(place):.1f}"]
-        rows.append([f"[{name}](#{name})", preset.task.replace("_", " "), *size, next(found, DASH)])
+        rows.append([f"[{name}](#{name})", spelled(preset.task), *size, next(found, DASH)])
     return table(["", "task", "parameters", "MB", "test text"], "|---|---|--:|--:|---|", rows)
 
 
@@ -102,7 +102,7 @@ def _section(name: str, about: About, place: Path, folder: Path) -> list[str]:
 def figures(preset: Preset) -> list[str]:
     """The table of the metrics of the run and of its rounded weights; none if there are no metrics."""
     rows = [
-        [metric.replace("_", " "), f"{preset.before_rounding[metric]:.2f}", f"{value:.2f}"]
+        [spelled(metric), f"{preset.before_rounding[metric]:.2f}", f"{value:.2f}"]
         for metric, value in preset.measured.items()
         if isinstance(value, float)
     ]
@@ -119,7 +119,7 @@ def on_backends(name: str, folder: Path) -> list[str]:
         return []
     metric = next(key for each in found.values() for key in each if key.startswith("test_"))
     values = ", ".join(f"{each[metric]:.2f} on {label}" for label, each in found.items())
-    return [f"By `kt.load(...)`, {metric.replace('_', ' ')}: {values}."]
+    return [f"By `kt.load(...)`, {spelled(metric)}: {values}."]
 
 
 def measure(arguments: argparse.Namespace, command: str) -> int:
