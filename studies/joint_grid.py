@@ -73,6 +73,8 @@ class Grid(Table):
     rates_of: str | None = None
     """Name of a grid of the same text whose results choose the learning rate of this one (see `best_rate`), and whose
     alignment it uses."""
+    other_alignment: str | None = None
+    """Commit of the runs that were trained with another word alignment than the other runs of the grid."""
     corpus: str | None = None
     """Name of a parallel corpus, from `languages[0]` to `languages[1]`, instead of `files`; it is aligned."""
     languages: tuple[str, str] = ("fr", "en")
