@@ -13,10 +13,10 @@ from studies.pages import between_marks, code
 
 PYTHON = """
 import keras_tying as kt
-lm = kt.load("ptb_small_tied")  # a trained model of the zoo, or the folder of a run
-[(word, round(probability, 2)) for word, probability in lm.next_words("the company said it will", 4)]
-lm.generate("the price of the stock", length=14, temperature=0.7, seed=3)
-[round(score.perplexity) for score in lm.score(["the company said it will pay", "pay will it said company the"])]
+tied, untied = kt.load("ptb_small_tied"), kt.load("ptb_small_untied")  # trained models, or folders of runs
+tied.model.count_params(), untied.model.count_params()
+[(word, round(probability, 2)) for word, probability in tied.next_words("the company said it will", 4)]
+[round(score.perplexity) for score in tied.score(["the company said it will pay", "pay will it said company the"])]
 [word for word, _ in kt.load("word2vec").similar_words("football", 5)]
 """
 SHELL = """
