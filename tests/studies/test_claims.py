@@ -467,7 +467,14 @@ def low_perplexity_claims():
     continued = results("ten_million_parameters/single_layer_mogrifier_tied_continued_s1")
     twice = results("ten_million_parameters/single_layer_mogrifier_tied_continued_twice_s1")
     mean = results("ten_million_parameters/single_layer_mogrifier_tied_mean_s1")
+    small = results("small_size/wide_60_epochs_s1")
+    for folder, best in {"ten_million_parameters": twice, "small_size": small}.items():
+        runs = [json.loads(path.read_text()) for path in (ZOO / "results" / folder).glob("*_s[0-9]*.json")]
+        assert min(run["validation_perplexity"] for run in runs) == best["validation_perplexity"]
+    assert twice["validation_perplexity"] < recipe_perplexity
     return [
+        f"have test perplexities of {twice['test_perplexity']:.1f} and {small['test_perplexity']:.1f}, with one seed "
+        "each.",
         f"make it worse, {mean['validation_perplexity']:.1f}: the perplexity of the training text falls to "
         f"{mean['train_perplexity']:.1f}.",
         f"for {twice['epochs']} more epochs, with dropout of 0.5 after the LSTM layer, to "
