@@ -29,6 +29,10 @@ def run_cluster(command: list[str], workers: int, restarts: int = 0, grace_secon
 
     Returns:
         The exit code of the first worker that failed, or 0.
+
+    Raises:
+        OSError: If what the workers print cannot be written, as BrokenPipeError when its reader has gone. The workers
+            are stopped.
     """
     asked_to_stop = threading.Event()
     for attempt in range(restarts + 1):
@@ -43,6 +47,7 @@ def run_cluster(command: list[str], workers: int, restarts: int = 0, grace_secon
 def _run_once(command: list[str], workers: int, grace_seconds: float, asked_to_stop: threading.Event) -> int:
     processes: list[subprocess.Popen] = []
     printers: list[threading.Thread] = []
+    failures: list[OSError] = []
 
     def pass_on(number, frame):
         asked_to_stop.set()
@@ -55,15 +60,17 @@ def _run_once(command: list[str], workers: int, grace_seconds: float, asked_to_s
         for index in range(workers):
             process = _start(command, addresses, index)
             processes.append(process)
-            printers.append(threading.Thread(target=_print_lines, args=(index, process), daemon=True))
+            printers.append(threading.Thread(target=_print_lines, args=(index, process, failures), daemon=True))
             printers[-1].start()
             print(f"[cluster] worker {index} is process {process.pid}", flush=True)
             if asked_to_stop.is_set():  # perhaps before it was among the processes
                 process.terminate()
                 break
-        code = _wait(processes, grace_seconds)
+        code = _wait(processes, failures, grace_seconds)
         for printer in printers:
             printer.join(grace_seconds)  # not for ever: a child of the worker may hold its output open
+        if failures:
+            raise failures[0]
         return code
     except BaseException:  # one could not be started
         for process in processes:
@@ -80,12 +87,12 @@ def _start(command: list[str], addresses: list[str], index: int) -> subprocess.P
     return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
 
 
-def _wait(processes: list[subprocess.Popen], grace_seconds: float) -> int:
-    """Waits for all workers. When one fails, stops the others."""
+def _wait(processes: list[subprocess.Popen], failures: list[OSError], grace_seconds: float) -> int:
+    """Waits for all workers. When one fails, or its output cannot be printed, stops the others."""
     while True:
         codes = [process.poll() for process in processes]
         failed = [code for code in codes if code]
-        if failed or None not in codes:
+        if failed or failures or None not in codes:
             break
         time.sleep(0.1)
     for process in processes:
@@ -100,11 +107,17 @@ def _wait(processes: list[subprocess.Popen], grace_seconds: float) -> int:
     return failed[0] if failed else 0
 
 
-def _print_lines(index: int, process: subprocess.Popen) -> None:
+def _print_lines(index: int, process: subprocess.Popen, failures: list[OSError]) -> None:
+    """Prints the output of a worker, and reads it to its end in any case: a worker waits if nobody reads it."""
     assert process.stdout is not None
     for line in process.stdout:
-        sys.stdout.buffer.write(b"[%d] %b" % (index, line))  # any bytes: a worker waits if nobody reads its output
-        sys.stdout.flush()
+        if failures:
+            continue
+        try:
+            sys.stdout.buffer.write(b"[%d] %b\n" % (index, line.removesuffix(b"\n")))  # any bytes
+            sys.stdout.flush()
+        except OSError as error:
+            failures.append(error)
 
 
 def free_ports(count: int) -> list[int]:

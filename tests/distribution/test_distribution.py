@@ -20,7 +20,7 @@ import pytest
 
 from keras_tying import training
 from keras_tying.backend import replicas
-from keras_tying.commands.exit_codes import RESUMABLE, USAGE
+from keras_tying.commands.exit_codes import CLOSED, RESUMABLE, USAGE
 from keras_tying.distribution.local_cluster import free_ports, run_cluster
 
 REPOSITORY = Path(__file__).parents[2]
@@ -211,6 +211,36 @@ def test_all_that_a_worker_prints_reaches_a_slow_reader(monkeypatch):
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(printed, write_through=True))
     assert run_cluster([sys.executable, "-c", PRINTS_ANY_BYTES], workers=1) == 0
     assert printed.getvalue().endswith(b"[0] \xff\n[0] end\n")
+
+
+def test_a_last_line_without_its_end_stands_alone(capfdbinary):
+    code = run_cluster([sys.executable, "-c", "print(end='last'); raise SystemExit(75)"], workers=1, restarts=1)
+    assert code == RESUMABLE
+    lines = capfdbinary.readouterr().out.splitlines()
+    assert [line for line in lines if b"is process" not in line] == [
+        b"[0] last",
+        b"[cluster] a worker ended with 75; starting all workers again",
+        b"[0] last",
+    ]
+
+
+@pytest.mark.parametrize("lines", [10, 10**9])
+def test_a_reader_that_leaves_stops_the_workers_without_a_traceback(lines):
+    prints = f"import time\nfor line in range({lines}): print('word ' * 50, flush=True)\ntime.sleep(60)"
+    command = [sys.executable, *CLUSTER, "--", "-c", prints]
+    process = subprocess.Popen(command, cwd=REPOSITORY, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    workers = []
+    while len(workers) < 2:
+        workers += map(int, re.findall(r"worker \d is process (\d+)", process.stdout.readline()))
+    process.stdout.close()
+    try:
+        _, errors = process.communicate(timeout=30)
+    finally:
+        process.kill()
+    assert (process.returncode, errors) == (CLOSED, "")
+    for worker in workers:
+        with pytest.raises(ProcessLookupError):
+            os.kill(worker, 0)
 
 
 EACH_ITS_OWN_FOLDER = """
