@@ -108,20 +108,24 @@ def check_replaceable(folder: Path, mark: str) -> None:
 
 
 def keep_others(folder: Path, new: Path, own: Collection[str]) -> None:
-    """Copies what others put into a folder into the new one that is to replace it.
+    """Copies what others put into a folder into the new one that is to replace it: files, links and empty folders.
 
     Args:
         folder: The folder that is replaced. It may be missing or a link, which `replacing` replaces itself.
-        new: The new folder. Files that it has are not replaced.
+        new: The new folder. What it has is not replaced.
         own: Patterns of the paths of files that belong to the old content.
     """
     if folder.is_symlink():
         return
     for path in sorted(folder.rglob("*")):
         place = path.relative_to(folder)
-        if path.is_file() and not any(place.match(pattern) for pattern in own) and not (new / place).exists():
+        if os.path.lexists(new / place) or any(place.match(pattern) for pattern in own):
+            continue
+        if path.is_symlink() or path.is_file():
             (new / place).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(path, new / place, follow_symlinks=False)
+        elif path.is_dir() and not any(path.iterdir()):
+            (new / place).mkdir(parents=True)
 
 
 def waiting_for(folder: Path, write: Callable[[], T], seconds: float = AWAY_SECONDS) -> T:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from keras_tying.files import locked, remove_unfinished, replacing, write_atomically
+from keras_tying.files import keep_others, locked, remove_unfinished, replacing, write_atomically
 
 FILES = Path(__file__).parents[1] / "keras_tying" / "files.py"
 HELD = """
@@ -113,6 +113,22 @@ def test_a_file_that_does_not_fit_is_named(tmp_path, monkeypatch):
     with pytest.raises(OSError, match=f"No space left on device: '{tmp_path / 'file'}'"):
         write_atomically(tmp_path / "file", b"content")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_files_links_and_empty_folders_of_others_are_kept(tmp_path):
+    old, new, outside = tmp_path / "old", tmp_path / "new", tmp_path / "outside"
+    for folder in (old / "variables", old / "theirs" / "empty", new, outside):
+        folder.mkdir(parents=True)
+    for file in (old / "variables" / "own", old / "both", old / "theirs" / "file", new / "both", outside / "file"):
+        file.write_text(file.parent.name)
+    links = {"theirs/folder": "../../outside", "dangling": "nowhere", "file": "theirs/file"}
+    for name, target in links.items():
+        (old / name).symlink_to(target)
+    keep_others(old, new, ["variables/*"])
+    assert {name: os.readlink(new / name) for name in links} == links
+    assert sorted(os.listdir(new)) == ["both", "dangling", "file", "theirs"]
+    assert sorted(os.listdir(new / "theirs")) == ["empty", "file", "folder"]
+    assert (new / "both").read_text() == "new"
 
 
 def test_only_what_is_unfinished_is_removed(tmp_path):
