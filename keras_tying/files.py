@@ -17,6 +17,8 @@ T = TypeVar("T")
 
 UNFINISHED = ".unfinished"
 """Ending of the hidden names that unfinished files and folders have beside their places."""
+OLD = "old."
+"""With it begins the name of a folder that is moved away for a new one."""
 AWAY_SECONDS = 300.0
 """How long a folder that is away is waited for."""
 AWAY = {
@@ -57,7 +59,8 @@ def replacing(path: str | Path) -> Iterator[Path]:
     """Gives a new path on which a file or a folder is written; `path` is replaced with it when the block ends.
 
     If the block raises, or the process is killed in it, `path` stays what it was. A symbolic link is replaced; what it
-    points to stays as it is.
+    points to stays as it is. If the process is killed while a folder is exchanged for another, `remove_unfinished` puts
+    the old one back.
 
     Args:
         path: File or folder. Its parent must exist.
@@ -73,7 +76,7 @@ def replacing(path: str | Path) -> Iterator[Path]:
     """
     path = Path(path)
     unfinished = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}.", suffix=UNFINISHED))
-    new, old = unfinished / path.name, unfinished / f"old.{path.name}"
+    new, old = unfinished / path.name, unfinished / f"{OLD}{path.name}"
     try:
         yield new
         try:
@@ -153,9 +156,16 @@ def waiting_for(folder: Path, write: Callable[[], T], seconds: float = AWAY_SECO
 
 
 def remove_unfinished(folder: Path) -> None:
-    """Removes what killed processes left unfinished in a folder. No other process may be writing there."""
+    """Removes what killed processes left unfinished in a folder. No other process may be writing there.
+
+    A folder that was moved away, and whose place no new one has taken, is put back.
+    """
     for path in folder.glob(f".*{UNFINISHED}"):
         if path.is_dir() and not path.is_symlink():
+            name = path.name[1:].removesuffix(UNFINISHED).rpartition(".")[0]  # between are letters of `mkdtemp`
+            old, place = path / f"{OLD}{name}", folder / name
+            if os.path.lexists(old) and not os.path.lexists(place):
+                old.rename(place)
             shutil.rmtree(path, ignore_errors=True)
         else:
             path.unlink(missing_ok=True)

@@ -2,6 +2,7 @@
 
 import errno
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -138,6 +139,31 @@ def test_only_what_is_unfinished_is_removed(tmp_path):
     (tmp_path / ".1.x2.unfinished" / "file").touch()
     remove_unfinished(tmp_path)
     assert sorted(os.listdir(tmp_path)) == [".hidden", "file.unfinished"]
+
+
+@pytest.mark.parametrize("new_is_there", [False, True])
+@pytest.mark.parametrize("name", ["1", "old.1", "ver.1"])
+def test_a_folder_that_a_kill_left_moved_away_is_put_back(tmp_path, monkeypatch, name, new_is_there):
+    path = tmp_path / name
+    path.mkdir()
+    (path / "old").touch()
+
+    def killed(*_):
+        raise Killed
+
+    with monkeypatch.context() as patch:  # killed before any clearing up
+        patch.setattr(shutil, "rmtree", lambda *_, **__: None)
+        patch.setattr(Path, "replace", killed)
+        patch.setattr(Path, "rename", lambda old, new: os.rename(old, new) if old == path else killed())
+        with pytest.raises(Killed), replacing(path) as new:
+            new.mkdir()
+            (new / "new").touch()
+    assert not path.exists()
+    if new_is_there:
+        path.mkdir()
+    remove_unfinished(tmp_path)
+    assert os.listdir(tmp_path) == [name]
+    assert os.listdir(path) == ([] if new_is_there else ["old"])
 
 
 def test_a_lock_is_refused_to_others_and_ends_with_its_killed_process(tmp_path):
