@@ -151,13 +151,17 @@ def test_a_folder_that_a_kill_left_moved_away_is_put_back(tmp_path, monkeypatch,
     def killed(*_):
         raise Killed
 
+    def write():
+        with replacing(path) as new:
+            new.mkdir()
+            (new / "new").touch()
+
     with monkeypatch.context() as patch:  # killed before any clearing up
         patch.setattr(shutil, "rmtree", lambda *_, **__: None)
         patch.setattr(Path, "replace", killed)
         patch.setattr(Path, "rename", lambda old, new: os.rename(old, new) if old == path else killed())
-        with pytest.raises(Killed), replacing(path) as new:
-            new.mkdir()
-            (new / "new").touch()
+        with pytest.raises(Killed):
+            write()
     assert not path.exists()
     if new_is_there:
         path.mkdir()
