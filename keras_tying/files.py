@@ -45,7 +45,7 @@ def write_atomically(path: str | Path, content: bytes) -> None:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
-        os.chmod(temporary, 0o644)
+        give_permissions(Path(temporary))
         os.replace(temporary, path)
     except BaseException as error:
         Path(temporary).unlink(missing_ok=True)
@@ -89,6 +89,13 @@ def replacing(path: str | Path) -> Iterator[Path]:
             raise
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
+
+
+def give_permissions(path: Path) -> None:
+    """Gives a file or folder of `tempfile`, which is private, the permissions of any new one, as the umask says."""
+    umask = os.umask(0o077)  # it can only be read by setting it
+    os.umask(umask)
+    path.chmod((0o777 if path.is_dir() else 0o666) & ~umask)
 
 
 def check_replaceable(folder: Path, mark: str) -> None:
@@ -186,7 +193,7 @@ def locked(path: Path, refusal: str) -> Iterator[None]:
     """
     import fcntl
 
-    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o644)
+    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
     try:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

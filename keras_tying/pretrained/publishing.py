@@ -80,7 +80,6 @@ def publish(run: Run, name: str, folder: str | Path | None = None) -> Preset:
         )
         write_atomically(new / MANIFEST, (json.dumps(preset.model_dump(), indent=2, default=_plain) + "\n").encode())
         keep_others(place, new, VOCABULARIES)
-        new.chmod(0o755)
     return read_preset(place)
 
 

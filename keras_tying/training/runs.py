@@ -18,7 +18,7 @@ from pydantic import BeforeValidator, Field
 
 from keras_tying import backend
 from keras_tying.backend.devices import accelerators
-from keras_tying.files import UNFINISHED, locked, remove_unfinished, sha256_of, write_atomically
+from keras_tying.files import UNFINISHED, give_permissions, locked, remove_unfinished, sha256_of, write_atomically
 from keras_tying.tables import Table, dump_table, load_table
 from keras_tying.training.progress import NOT_RECORDED, UNKNOWN, Progress
 from keras_tying.version import __version__, commit
@@ -107,7 +107,7 @@ class Run:
                 fingerprints = {path.name: sha256_of(path) for path in sorted(new.iterdir())}
                 settings = settings.model_copy(update={"fingerprints": fingerprints, "together": together})
                 write_atomically(new / run.config.name, dump_table(settings).encode())
-                new.chmod(0o755)
+                give_permissions(new)
                 unfinished.append((run, new, place))
             for run, new, place in unfinished:
                 run.check_free()

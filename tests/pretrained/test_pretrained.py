@@ -1,5 +1,6 @@
 import configparser
 import json
+import os
 import shutil
 from pathlib import Path
 
@@ -101,6 +102,16 @@ def test_a_preset_holds_the_tied_matrix_once_in_half_precision(presets):
 def test_a_preset_names_no_folder_of_the_machine(presets, run):
     for path in (presets / "mine").iterdir():
         assert str(run.folder.parent).encode() not in path.read_bytes()
+
+
+def test_a_preset_is_private_if_the_umask_says_so(run, tmp_path):
+    before = os.umask(0o077)
+    try:
+        publish(run, "mine", tmp_path)
+    finally:
+        os.umask(before)
+    modes = {path.stat().st_mode & 0o777 for path in (tmp_path / "mine").iterdir()}
+    assert ((tmp_path / "mine").stat().st_mode & 0o777, modes) == (0o700, {0o600})
 
 
 def test_settings_for_others_keep_the_names_of_files(run):

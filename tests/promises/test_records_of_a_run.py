@@ -163,6 +163,11 @@ def test_a_list_of_checkpoints_cut_short_by_a_full_disk_is_the_old_one(tmp_path)
     np.testing.assert_array_equal(values["a"], [0, 0])
 
 
-def test_written_files_can_be_read_by_others(tmp_path):
-    harness.write_atomically(tmp_path / "file", b"text")
-    assert os.stat(tmp_path / "file").st_mode & 0o777 == 0o644
+@pytest.mark.parametrize(("umask", "permissions"), [(0o022, 0o644), (0o007, 0o660), (0o077, 0o600)])
+def test_written_files_have_the_permissions_that_the_umask_gives(umask, permissions, tmp_path):
+    before = os.umask(umask)
+    try:
+        harness.write_atomically(tmp_path / "file", b"text")
+    finally:
+        assert os.umask(before) == umask
+    assert os.stat(tmp_path / "file").st_mode & 0o777 == permissions

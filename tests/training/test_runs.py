@@ -81,6 +81,16 @@ def test_settings_hold_the_sha256_of_each_file_and_the_names_of_all_runs(tmp_pat
     assert Run.create(tmp_path / "c", SETTINGS, write).settings().together == []
 
 
+def test_a_run_is_private_if_the_umask_says_so(tmp_path):
+    before = os.umask(0o077)
+    try:
+        run = Run.create(tmp_path / "run", SETTINGS, write)
+    finally:
+        os.umask(before)
+    modes = {path.name: path.stat().st_mode & 0o777 for path in (run.folder, run.config)}
+    assert modes == {"run": 0o700, "config.toml": 0o600}
+
+
 def test_a_run_is_made_where_a_link_to_an_empty_folder_points(tmp_path):
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "run").symlink_to(tmp_path / "elsewhere")
