@@ -30,6 +30,7 @@ from keras_tying.data import (
 from keras_tying.data.prepared import aligned
 from keras_tying.data.prepared.shards import write_shard
 from keras_tying.data.prepared.writing import open_pool
+from keras_tying.files import write_atomically
 
 SHARD = 20_000
 """Characters per shard, for several shards."""
@@ -539,6 +540,38 @@ def test_a_folder_that_another_process_prepares_is_refused(text, tmp_path):
     with pytest.raises(BlockingIOError, match=r"is being prepared by another process"):
         prepare_text(tmp_path, text, size=300, report=meanwhile, characters=SHARD)
     prepare_text(tmp_path, text, characters=SHARD)
+
+
+def test_of_two_processes_on_a_new_folder_one_is_refused(text, tmp_path, monkeypatch):
+    began = []
+
+    def meanwhile(path, content):
+        if not began:
+            began.append(path)
+            with pytest.raises(BlockingIOError, match=r"is being prepared by another process"):
+                prepare_text(tmp_path, text, size=200, characters=SHARD)
+        write_atomically(path, content)
+
+    monkeypatch.setattr("keras_tying.data.prepared.folder.write_atomically", meanwhile)
+    prepared = prepare_text(tmp_path, text, size=300, characters=SHARD)
+    assert began
+    assert len(prepared.vocabulary()) == 300
+
+
+def test_a_text_goes_on_that_was_killed_in_its_first_write(text, tmp_path):
+    left = tmp_path / ".prepared.toml.abcd.unfinished"
+    left.touch()
+    (tmp_path / "prepare.lock").touch()
+    prepare_text(tmp_path, text, size=300, characters=SHARD)
+    assert not left.exists()
+
+
+def test_a_text_of_an_earlier_version_without_a_lock_goes_on(text, tmp_path):
+    prepare_text(tmp_path, text, size=300, characters=SHARD)
+    before = files(tmp_path)
+    (tmp_path / "prepare.lock").unlink()
+    prepare_text(tmp_path, text, characters=SHARD)
+    assert files(tmp_path) == before
 
 
 def test_nothing_is_written_before_all_files_of_pairs_are_found(tmp_path, capsys):

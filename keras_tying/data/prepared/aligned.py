@@ -12,7 +12,7 @@ import numpy as np
 from keras_tying.data.alignment import align
 from keras_tying.data.bitext import Bitext
 from keras_tying.data.joint_samples import JointSamples
-from keras_tying.data.prepared.folder import Preparation, check_folder, describe, description_of, has_shards, lock
+from keras_tying.data.prepared.folder import Preparation, check_folder, description_of, has_shards, written_alone
 from keras_tying.data.prepared.index import INDEX, open_split
 from keras_tying.data.prepared.shards import Shards
 from keras_tying.data.prepared.text import VOCABULARY, count_tokens
@@ -215,19 +215,16 @@ def prepare_aligned(
         raise ValueError(f"Texts that are prepared together need one tokenization. Received: {tokenizations}")
     vocabularies = vocabularies or _vocabularies(folder, texts, source_size, size, processes, report)
     source, target = vocabularies
-    describe(
-        folder,
-        Preparation(
-            kind="aligned",
-            corpus="files",
-            sha256=target.sha256,
-            source_sha256=source.sha256,
-            tokenization=tokenizations[0],
-            size=size,
-            source_size=source_size,
-        ),
+    preparation = Preparation(
+        kind="aligned",
+        corpus="files",
+        sha256=target.sha256,
+        source_sha256=source.sha256,
+        tokenization=tokenizations[0],
+        size=size,
+        source_size=source_size,
     )
-    with lock(folder):
+    with written_alone(folder, preparation):
         for name, vocabulary in zip(VOCABULARIES, vocabularies, strict=True):
             vocabulary.save(folder / name)
         for split, text in _aligned(folder, texts).items():

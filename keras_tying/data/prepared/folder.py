@@ -1,15 +1,17 @@
 """The folder of a prepared text and its description."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
 
 from keras_tying.data.prepared.index import INDEX, read_index
-from keras_tying.files import locked, remove_unfinished, write_atomically
+from keras_tying.files import UNFINISHED, locked, remove_unfinished, write_atomically
 from keras_tying.tables import Table, dump_table, load_table
 
 DESCRIPTION = "prepared.toml"
+LOCK = "prepare.lock"
+"""Locked by the process that prepares the text. Unlike the other files, it is never replaced."""
 
 
 class Preparation(Table):
@@ -35,31 +37,40 @@ class Preparation(Table):
     """Words with fewer occurrences are left out; `None` if not given."""
 
 
-def describe(folder: Path, preparation: Preparation) -> None:
-    """Creates the folder of a text, or checks that an existing one was prepared with the same options.
+@contextmanager
+def written_alone(folder: Path, preparation: Preparation) -> Iterator[None]:
+    """Creates and describes the folder of a text, or checks that an existing one was prepared with the same options.
 
-    The description of an attempt that ended before its first shard is replaced.
+    Keeps other processes from writing to the folder, and removes what killed ones left unfinished in it. The
+    description of an attempt that ended before its first shard is replaced.
 
     Raises:
         ValueError: If it was prepared with other options.
         FileExistsError: If the folder has other files.
-        BlockingIOError: If another process prepares its first shard.
+        BlockingIOError: If another process writes there.
     """
-    path = folder / DESCRIPTION
-    if has_shards(folder):
-        stored, requested = load_table(Preparation, path).model_dump(), preparation.model_dump()
-        for name, value in requested.items():
-            given = value is not None or name not in ("size", "source_size", "minimum_count")
-            if given and stored[name] != value:
-                raise ValueError(
-                    f"{folder} holds text prepared with {name} = {stored[name]!r}. Received: {value!r}. "
-                    "A folder has one set of options: choose another folder."
-                )
-        return
     check_folder(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    with lock(folder) if path.exists() else nullcontext():
-        write_atomically(path, dump_table(preparation).encode())
+    refusal = f"{folder} is being prepared by another process. Wait until it ends, or stop it."
+    with locked(folder / LOCK, refusal):
+        for place in (folder, *folder.glob("*/")):
+            remove_unfinished(place)
+        if has_shards(folder):
+            _check_same(folder, preparation)
+        else:
+            write_atomically(folder / DESCRIPTION, dump_table(preparation).encode())
+        yield
+
+
+def _check_same(folder: Path, preparation: Preparation) -> None:
+    stored, requested = load_table(Preparation, folder / DESCRIPTION).model_dump(), preparation.model_dump()
+    for name, value in requested.items():
+        given = value is not None or name not in ("size", "source_size", "minimum_count")
+        if given and stored[name] != value:
+            raise ValueError(
+                f"{folder} holds text prepared with {name} = {stored[name]!r}. Received: {value!r}. "
+                "A folder has one set of options: choose another folder."
+            )
 
 
 def has_shards(folder: Path) -> bool:
@@ -67,24 +78,16 @@ def has_shards(folder: Path) -> bool:
     return any(read_index(index)[0] for index in sorted(folder.glob(f"*/{INDEX}")))
 
 
-@contextmanager
-def lock(folder: Path) -> Iterator[None]:
-    """Keeps other processes from writing to the folder of a text, and removes what killed ones left unfinished in it.
-
-    Raises:
-        BlockingIOError: If another process writes there.
-    """
-    refusal = f"{folder} is being prepared by another process. Wait until it ends, or stop it."
-    with locked(folder / DESCRIPTION, refusal):
-        for place in (folder, *folder.glob("*/")):
-            remove_unfinished(place)
-        yield
-
-
 def check_folder(folder: Path) -> None:
-    """Raises FileExistsError if the path exists and is not the folder of a prepared text."""
-    if folder.exists() and (not folder.is_dir() or (any(folder.iterdir()) and not (folder / DESCRIPTION).exists())):
+    """Raises FileExistsError if the path exists and is not the folder of a prepared text, nor one that was begun."""
+    if folder.exists() and (not folder.is_dir() or not ((folder / DESCRIPTION).exists() or _is_begun(folder))):
         raise FileExistsError(f"{folder} already holds other files. Choose another folder, or remove it.")
+
+
+def _is_begun(folder: Path) -> bool:
+    """Whether a folder has nothing but what a process leaves that is killed before it describes the text."""
+    unfinished = f".{DESCRIPTION}.*{UNFINISHED}"
+    return all(path.name == LOCK or path.match(unfinished) for path in folder.iterdir())
 
 
 def description_of(folder: Path, kind: str) -> Preparation:

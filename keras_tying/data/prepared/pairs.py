@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from keras_tying.data.parallel import ParallelCorpus
-from keras_tying.data.prepared.folder import Preparation, check_folder, describe, description_of, has_shards, lock
+from keras_tying.data.prepared.folder import Preparation, check_folder, description_of, has_shards, written_alone
 from keras_tying.data.prepared.index import INDEX, open_split
 from keras_tying.data.prepared.writing import CHARACTERS_OF_A_SHARD, write_split
 from keras_tying.data.sentence_pairs import PairEncoder, SentencePairs
@@ -116,18 +116,15 @@ def prepare_pairs(
             if stored.exists() and has_shards(folder)
             else Subwords.learn(sentences_of(corpus.pairs("train")), size or SUBWORDS_LEARNT)
         )
-    describe(
-        folder,
-        Preparation(
-            kind="pairs",
-            corpus=corpus.name,
-            sha256=subwords.sha256,
-            languages=corpus.languages and list(corpus.languages),
-            maximum_length=maximum_length,
-            size=size,
-        ),
+    preparation = Preparation(
+        kind="pairs",
+        corpus=corpus.name,
+        sha256=subwords.sha256,
+        languages=corpus.languages and list(corpus.languages),
+        maximum_length=maximum_length,
+        size=size,
     )
-    with lock(folder):
+    with written_alone(folder, preparation):
         subwords.save(folder / SUBWORDS)
         encode = PairEncoder(subwords, subwords, maximum_length)
         write_split(

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from keras_tying.data.corpora import Corpus
-from keras_tying.data.prepared.folder import Preparation, check_folder, describe, description_of, has_shards, lock
+from keras_tying.data.prepared.folder import Preparation, check_folder, description_of, has_shards, written_alone
 from keras_tying.data.prepared.index import INDEX, open_split
 from keras_tying.data.prepared.shards import Shards
 from keras_tying.data.prepared.writing import CHARACTERS_OF_A_SHARD, Encoded, in_order, open_pool, pieces, write_split
@@ -193,18 +193,15 @@ def prepare_text(
                 lambda tokens: report("counting", tokens),
             )
             vocabulary = Vocabulary.from_counts(counts, size, minimum_count or 1)
-    describe(
-        folder,
-        Preparation(
-            kind="text",
-            corpus=corpus.name,
-            sha256=vocabulary.sha256,
-            tokenization=corpus.tokenization,
-            size=size,
-            minimum_count=minimum_count,
-        ),
+    preparation = Preparation(
+        kind="text",
+        corpus=corpus.name,
+        sha256=vocabulary.sha256,
+        tokenization=corpus.tokenization,
+        size=size,
+        minimum_count=minimum_count,
     )
-    with lock(folder):
+    with written_alone(folder, preparation):
         vocabulary.save(folder / VOCABULARY)
         encode = TextEncoder(vocabulary, corpus.tokenization)
         for split in corpus.splits:
