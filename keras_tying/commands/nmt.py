@@ -34,6 +34,7 @@ def check(arguments: argparse.Namespace) -> None:
         )
     check_not_set(arguments, "prepared", "data.vocabulary_size", "data.maximum_length")
     check_not_set(arguments, "subwords", "data.vocabulary_size")
+    check_not_set(arguments, "valid", "data.source_language", "data.target_language")  # files have no languages
     if arguments.attention:
         check_plot(arguments.attention)
     if arguments.mode == "overlap" and len(arguments.recipe) > 1:

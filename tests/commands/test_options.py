@@ -98,6 +98,11 @@ TEXT = "lm --train-file a --valid-file b --test-file c"
         ("nmt --prepared d --subwords m", "--prepared has no effect beside --subwords"),
         ("nmt --prepared d --set data.maximum_length=9", "data.maximum_length=9 has no effect beside --prepared"),
         ("nmt --subwords m --set data.vocabulary_size=9", "has no effect beside --subwords"),
+        (f"{PAIRS} --set data.target_language=fr", "data.target_language=fr has no effect beside --valid"),
+        (
+            "nmt --prepared d --valid a b --test a b --set data.source_language=fr",
+            "data.source_language=fr has no effect beside --valid",
+        ),
         ("nmt --translate runs/x --record", "Received also: --record"),
         (f"{NNJM} --data-dir d", "unrecognized arguments: --data-dir d"),
         (f"{NNJM} --bootstrap r --source-vectors v", "--bootstrap has no effect beside --source-vectors"),
