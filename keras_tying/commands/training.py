@@ -53,6 +53,8 @@ def training_command(
             raise ValueError(f"Each recipe is trained once. Received: --recipe {' '.join(arguments.recipe)}")
         if arguments.from_scratch and not (arguments.resume or arguments.restartable):
             raise ValueError("--from-scratch needs --resume or --restartable. Received: --from-scratch without them")
+        if results := [each for each in arguments.set if each.startswith(("published.", "measured."))]:
+            raise ValueError(f"--set changes what decides a training, not its results. Received: {' '.join(results)}")
         check(arguments)
 
     choices = (

@@ -78,6 +78,11 @@ TEXT = "lm --train-file a --valid-file b --test-file c"
         ("lm --prepared d --set data.minimum_count=2", "--set data.minimum_count=2 has no effect beside --prepared"),
         ("word2vec --prepared d --set data.tokenization=plain", "has no effect beside --prepared"),
         ("lm --recipe a b a", "Each recipe is trained once. Received: --recipe a b a"),
+        *(
+            (f"{command} --set data.x=1 {key}=3", f"what decides a training, not its results. Received: {key}=3")
+            for command in ("lm", "nmt", "word2vec", NNJM)
+            for key in ("published.test_perplexity", "measured.seed")
+        ),
         ("lm --replicas 2", "--replicas needs --strategy mirrored"),
         ("lm --strategy mirrored --wait-minutes 2", "--wait-minutes needs several workers"),
         ("nmt --beam 3", "--beam needs --evaluate or --translate"),
