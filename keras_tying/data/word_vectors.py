@@ -66,7 +66,7 @@ def load_word_vectors(path: str | Path) -> tuple[list[str], np.ndarray]:
 
     Raises:
         FileNotFoundError: If the file does not exist.
-        ValueError: If the file is malformed or truncated.
+        ValueError: If the file is malformed or truncated, or a number is NaN or beyond float32.
 
     Example:
 
@@ -85,6 +85,8 @@ def load_word_vectors(path: str | Path) -> tuple[list[str], np.ndarray]:
     header, _, body = content.partition(b"\n")
     try:
         count, width = map(int, header.split())
+        if count < 0 or width < 1:
+            raise ValueError
     except ValueError:
         raise ValueError(
             f"{path}: expected the number of words and of dimensions in the first line. Received: {header[:60]!r}"
@@ -97,7 +99,17 @@ def load_word_vectors(path: str | Path) -> tuple[list[str], np.ndarray]:
             f"{path}: expected {count} words of {width} dimensions in word2vec's "
             f"{'binary' if path.suffix == BINARY else 'text'} format. Received: {error}"
         ) from None
-    return words, np.array(rows, np.float32).reshape(count, width)
+    with np.errstate(over="ignore"):
+        matrix = np.array(rows, np.float32).reshape(count, width)
+    finite = np.isfinite(matrix)
+    if not finite.all():
+        row, column = np.argwhere(~finite)[0]
+        place = f"word {row + 1}" if path.suffix == BINARY else f"line {row + 2}"
+        raise ValueError(
+            f"{path}: expected finite numbers that float32 holds. Received: {matrix[row, column]} in {place}, of "
+            f"{words[row]!r}. Correct or remove this vector."
+        )
+    return words, matrix
 
 
 def vectors_for(vocabulary: Vocabulary, path: str | Path) -> np.ndarray:
