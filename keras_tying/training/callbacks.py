@@ -3,7 +3,7 @@
 import math
 import signal
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NoReturn
@@ -20,7 +20,7 @@ from keras_tying.training.runs import Run
 
 
 class TrainingDiverged(ArithmeticError):
-    """The loss or a weight is NaN or infinite."""
+    """The loss, a perplexity or a weight is NaN or infinite."""
 
 
 class TrainingInterrupted(Exception):
@@ -47,20 +47,31 @@ class ResetState(keras.callbacks.Callback):
             self.model.reset_state()
 
 
+SMALLER = "A smaller learning rate or clipping norm may help"
 NOT_FINITE = "A weight became NaN or infinite; the checkpoints from before are kept."
 
 
+def check_perplexities(logs: Mapping[str, float], epoch: int) -> None:
+    """Raises `TrainingDiverged` if a perplexity among the metrics of an epoch is not finite."""
+    for name, split in (("perplexity", "training"), ("val_perplexity", "validation")):
+        if not math.isfinite(logs.get(name, 0.0)):
+            raise TrainingDiverged(
+                f"The {split} perplexity became {logs[name]} in epoch {epoch + 1}. {SMALLER}; the checkpoints from "
+                "before are kept."
+            )
+
+
 class StopOnNaN(keras.callbacks.Callback):
-    """Raises `TrainingDiverged` as soon as the loss is not finite, or at the end of an epoch a weight is not."""
+    """Raises `TrainingDiverged` as soon as the loss is not finite, or at the end of an epoch a perplexity or weight."""
 
     def on_train_batch_end(self, batch, logs=None):
         if not math.isfinite(logs["loss"]):
             raise TrainingDiverged(
-                f"The loss became {logs['loss']} near batch {batch}. A smaller learning rate or clipping norm "
-                "may help; the checkpoints from before are kept."
+                f"The loss became {logs['loss']} near batch {batch}. {SMALLER}; the checkpoints from before are kept."
             )
 
     def on_epoch_end(self, epoch, logs=None):
+        check_perplexities(logs or {}, epoch)
         write_back(self.model)
         if not all(np.isfinite(keras.ops.convert_to_numpy(weight)).all() for weight in self.model.weights):
             raise TrainingDiverged(NOT_FINITE)
@@ -102,6 +113,7 @@ class Validation(keras.callbacks.Callback):
             with averaged_weights(self.model):
                 measured = self.measure()
         logs.update(zip(self.names, of_chief(self.model, [measured[name] for name in self.names]), strict=True))
+        check_perplexities(logs, epoch)
 
 
 class StartAveraging(keras.callbacks.Callback):

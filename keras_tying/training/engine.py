@@ -140,7 +140,7 @@ def train(
             made with.
         FileNotFoundError: If training has begun and no checkpoint is left, without `from_scratch`.
         BlockingIOError: If another process trains the run.
-        TrainingDiverged: If the loss or a weight becomes NaN or infinite.
+        TrainingDiverged: If the loss, a perplexity or a weight becomes NaN or infinite.
         TrainingInterrupted: If SIGINT or SIGTERM requested a stop; a checkpoint is written.
     """
     distribution = distribution or Distribution()

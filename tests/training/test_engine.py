@@ -1,4 +1,5 @@
 import json
+import math
 import os
 import re
 import signal
@@ -23,7 +24,7 @@ from keras_tying.training import (
     engine,
     fit,
 )
-from keras_tying.training.callbacks import SaveCheckpoints
+from keras_tying.training.callbacks import SaveCheckpoints, StopOnNaN, Validation
 from keras_tying.training.checkpoints import CheckpointStore, read_variables, write_variables
 from keras_tying.training.optimisation import decayed_rate
 from keras_tying.training.runs import training_record
@@ -207,6 +208,19 @@ def test_what_trained_before_device_and_processor_time_were_noted_is_not_recorde
 def test_divergence_stops_training(tmp_path, train_ids, vocabulary):
     with pytest.raises(TrainingDiverged, match=r"The loss became (nan|inf)"):
         train(tmp_path, train_ids[:20_000], vocabulary, learning_rate=1e38, clip_norm=1e38)
+
+
+@pytest.mark.parametrize("value", [math.inf, math.nan])
+def test_a_perplexity_that_is_not_finite_stops_training(value):
+    model = zoo.ptb_small(vocabulary_size=11)
+    model.compile(ClippedSGD())
+    stop, validation = StopOnNaN(), Validation(lambda: {"val_perplexity": value}, ["val_perplexity"])
+    for callback in (stop, validation):
+        callback.set_model(model)
+    with pytest.raises(TrainingDiverged, match=rf"^The training perplexity became {value} in epoch 3\. [^\n]*$"):
+        stop.on_epoch_end(2, {"perplexity": value})
+    with pytest.raises(TrainingDiverged, match=rf"^The validation perplexity became {value} in epoch 3\. [^\n]*$"):
+        validation.on_epoch_end(2, {"perplexity": 9.0})
 
 
 def test_weights_that_are_lost_in_the_last_update_of_an_epoch_stop_training(tmp_path, train_ids, vocabulary):
