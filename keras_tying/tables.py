@@ -1,5 +1,6 @@
-"""TOML tables with checked keys and values."""
+"""TOML tables with checked keys and values, and JSON."""
 
+import json
 import tomllib
 from pathlib import Path
 from typing import Any, TypeVar
@@ -46,6 +47,17 @@ def read_toml(path: Path) -> dict[str, Any]:
         raise ValueError(
             f"{path} is not UTF-8 text: received byte {content[error.start]:#04x} at position {error.start}."
         ) from None
+
+
+def json_values(values: Any) -> Any:
+    """Values as JSON has them: NaN and infinity, which it does not know, are `None`.
+
+    Example:
+
+    >>> json_values({"test_perplexity": float("inf"), "epochs": 2})
+    {'test_perplexity': None, 'epochs': 2}
+    """
+    return json.loads(json.dumps(values), parse_constant=lambda name: None)
 
 
 def validate_table(kind: type[TableT], values: dict[str, Any], origin: str) -> TableT:

@@ -89,18 +89,19 @@ def perplexities_of_seeds(recipes: dict[str, LanguageModelRecipe], folder: Path)
 
 def values_of(name: str, metric: str, folder: Path) -> list[float]:
     """A metric of a recipe of a folder, one value per seed for which it was measured."""
-    return [results[metric] for results in read_seeds(folder / "results", name) if metric in results]
+    return [results[metric] for results in read_seeds(folder / "results", name) if results.get(metric) is not None]
 
 
 def measured_otherwise(name: str, split: str, way: str, folder: Path) -> str:
     """The perplexity of a recipe in one of `EVALUATIONS`; if not all seeds have it, with their plain perplexity.
 
-    A seed has diverged if the perplexity of the validation text, which chooses the settings, is no number.
+    A seed has diverged if the perplexity of the validation text, which chooses the settings, is no number: `null` or,
+    in older results, NaN.
     """
     plain, chosen_by = f"{split}_perplexity", f"validation_perplexity_{way}"
     seeds = read_seeds(folder / "results", name)
     tried = [seed for seed in seeds if chosen_by in seed]
-    found = [seed for seed in tried if math.isfinite(seed[chosen_by])]
+    found = [seed for seed in tried if seed[chosen_by] is not None and math.isfinite(seed[chosen_by])]
     diverged = [seed for seed in tried if seed not in found]
 
     def numbers(of: list[dict[str, Any]]) -> str:

@@ -3,6 +3,7 @@
 Curves are drawn without Keras, which is imported where a model is loaded.
 """
 
+import math
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -81,8 +82,12 @@ def read_history(path: Path) -> list[dict[str, float]]:
         raise ValueError(f"{path} has finished no epoch yet, so there is nothing to draw.")
     if not isinstance(history, list) or not all(isinstance(logs, dict) for logs in history):
         raise ValueError(f"{file} has no history of epochs: it is no file of a run.")
-    if not all(isinstance(logs.get("val_perplexity"), int | float) for logs in history):
-        raise ValueError(f"{file} has no validation perplexity (val_perplexity) of each epoch, so it has no curve.")
+    perplexities = [logs.get("val_perplexity") for logs in history]
+    if not all(isinstance(each, int | float) and math.isfinite(each) for each in perplexities):
+        raise ValueError(
+            f"{file} has no finite validation perplexity (val_perplexity) of each epoch, so it has no curve. "
+            "Compare other runs."
+        )
     return history
 
 

@@ -19,7 +19,7 @@ from pydantic import BeforeValidator, Field
 from keras_tying import backend
 from keras_tying.backend.devices import accelerators
 from keras_tying.files import UNFINISHED, give_permissions, locked, remove_unfinished, sha256_of, write_atomically
-from keras_tying.tables import Table, dump_table, load_table
+from keras_tying.tables import Table, dump_table, json_values, load_table
 from keras_tying.training.progress import NOT_RECORDED, UNKNOWN, Progress
 from keras_tying.version import __version__, commit
 from keras_tying.zoo.presets import MANIFEST
@@ -276,7 +276,8 @@ class Run:
         return results
 
     def write_results(self, results: dict[str, Any]) -> None:
-        write_atomically(self.results, (json.dumps(results, indent=2) + "\n").encode())
+        """Writes `results.json`. Numbers that are not finite are `null` there."""
+        write_atomically(self.results, (json.dumps(json_values(results), indent=2) + "\n").encode())
 
 
 def training_record(settings: RunSettings, progress: Progress, unit: str, size: int) -> dict[str, Any]:
@@ -298,7 +299,7 @@ def training_record(settings: RunSettings, progress: Progress, unit: str, size: 
         **trained_in(progress.environments),
         "precision": settings.precision,
         "command": settings.command,
-        "history": progress.history,
+        "history": json_values(progress.history),
     }
 
 

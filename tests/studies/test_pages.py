@@ -75,9 +75,10 @@ def test_another_way_to_measure_names_the_seeds_that_have_it(tmp_path):
     assert measured_otherwise("a", "test", "dynamic", tmp_path) == "88.5 (88.0 to 89.0)"
 
 
-def test_settings_that_diverge_on_validation_text_have_no_test_perplexity(tmp_path):
+@pytest.mark.parametrize("diverged", [None, math.nan])
+def test_settings_that_diverge_on_validation_text_have_no_test_perplexity(tmp_path, diverged):
     (tmp_path / "results").mkdir()
-    values = {"seed": 1, "test_perplexity": 100.0, "validation_perplexity_dynamic": math.nan}
+    values = {"seed": 1, "test_perplexity": 100.0, "validation_perplexity_dynamic": diverged}
     (tmp_path / "results" / "a.json").write_text(json.dumps({**values, "test_perplexity_dynamic": 87.0}))
     assert measured_otherwise("a", "test", "dynamic", tmp_path) == "diverged (seed 1)"
 

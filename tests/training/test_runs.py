@@ -1,3 +1,4 @@
+import math
 import os
 import shutil
 import zipfile
@@ -132,6 +133,14 @@ def test_a_folder_of_a_run_that_is_a_link_is_refused(tmp_path, name):
         raise AssertionError("locked")
     with pytest.raises(ValueError, match=rf"{name} must be a folder of the run"):
         export(None, run)
+
+
+def test_results_are_json_if_a_number_is_not_finite(tmp_path):
+    run = Run.create(tmp_path / "run", SETTINGS, write)
+    run.write_results({"test_perplexity": math.inf, "history": [{"gradient_norm": math.nan}]})
+    for word in ("Infinity", "NaN"):
+        assert word not in run.results.read_text()
+    assert run.read_results() == {"test_perplexity": None, "history": [{"gradient_norm": None}]}
 
 
 @pytest.mark.parametrize("content", [b"", b"[]", b'{"a": \xff}'])
