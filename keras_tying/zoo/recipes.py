@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar, get_args
 
 import tomlkit
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from keras_tying.files import supersede, write_atomically
 from keras_tying.tables import Table, parse_toml, read_toml, validate_table
@@ -21,21 +21,33 @@ OptimizerName = Literal["sgd", "adam", "rmsprop", "adadelta"]
 TaskName = Literal["language_model", "translation", "joint_language_model", "skip_gram"]
 
 
-class Model(Table):
+class RecipeTable(Table):
+    """A table of a recipe, whose integers are below 2**31: every backend can count so far."""
+
+    @field_validator("*")
+    @classmethod
+    def check_integers(cls, value: Any) -> Any:
+        for each in value.values() if isinstance(value, dict) else [value]:
+            if isinstance(each, int) and abs(each) >= 2**31:
+                raise ValueError("expected integers below 2**31")
+        return value
+
+
+class Model(RecipeTable):
     name: str
     """Name of a builder in the zoo."""
     arguments: dict[str, Any] = Field(default_factory=dict)
     """Arguments of the builder. The vocabulary sizes come from the data."""
 
 
-class Loss(Table):
+class Loss(RecipeTable):
     name: Literal["cross_entropy", "augmented", "sampled"] = "cross_entropy"
     """`SequenceCrossEntropy`, `AugmentedLoss` or `SampledCrossEntropy`."""
     arguments: dict[str, Any] = Field(default_factory=dict)
     """Arguments of the loss class, for example `label_smoothing`."""
 
 
-class Optimisation(Table):
+class Optimisation(RecipeTable):
     """Optimizer, learning rate and length of training."""
 
     optimizer: OptimizerName = "sgd"
@@ -170,7 +182,7 @@ Tokenization = Literal["words", "spaces", "plain", "letters"]
 """See `keras_tying.data.tokenize`."""
 
 
-class TextData(Table):
+class TextData(RecipeTable):
     corpus: str = "embedded"
     """Name of a corpus, or `"files"`."""
     tokenization: Tokenization | None = None
@@ -202,7 +214,7 @@ class LanguageModelRecipe(Recipe):
     optimisation: WindowOptimisation = WindowOptimisation()
 
 
-class ParallelData(Table):
+class ParallelData(RecipeTable):
     corpus: str = "embedded"
     """Name of a parallel corpus, or `"files"`."""
     source_language: str = "en"
@@ -233,7 +245,7 @@ class TranslationRecipe(Recipe):
     optimisation: TokenBatchOptimisation = TokenBatchOptimisation()
 
 
-class AlignedData(Table):
+class AlignedData(RecipeTable):
     corpus: Literal["files"] = "files"
     """Aligned text is read from files."""
     tokenization: Tokenization = "spaces"

@@ -53,6 +53,12 @@ def test_measured_metrics_are_those_of_the_results(name):
         ("[model]\nname = 'a'\n[optimisation]\nepochs = 1.5", r"optimisation.epochs: Input should be a valid integer"),
         ("[model]\nname = 'a'\n[optimisation]\ndecay = 0.0", r"optimisation.decay: .*greater than 0. Received: 0.0"),
         ("[model]\nname = 'a'\n[optimisation]\nlearning_rate = inf", r"learning_rate: .* finite number. Received: inf"),
+        (
+            f"[model]\nname = 'a'\n[optimisation]\nepochs = {10**44}",
+            r"epochs: .* integers below 2\*\*31. Received: 10",
+        ),
+        (f"[model]\nname = 'a'\narguments = {{ num_layers = {10**22} }}", r"arguments: .* integers below 2\*\*31"),
+        (f"[model]\nname = 'a'\n[data]\nvocabulary_size = {2**31}", r"vocabulary_size: .* integers below 2\*\*31"),
         ("[model]\nname = 'a'\n[optimisation]\nbatch_tokens = 9", r"optimisation.batch_tokens: Extra inputs"),
         ("[model]\nname = 'a'\n[loss]\nname = 'b'", r"loss.name: Input should be 'cross_entropy', 'augmented' or"),
         ("task = 'cooking'", r"task must be one of \['language_model', .*Received: 'cooking'"),
