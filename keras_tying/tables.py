@@ -17,6 +17,7 @@ class Table(BaseModel):
 
 TableT = TypeVar("TableT", bound=Table)
 
+TOO_DEEP = "its values are nested too deeply"
 LONGEST_SHOWN = 200
 """Characters of a wrong value that a message shows."""
 
@@ -31,6 +32,8 @@ def parse_toml(text: str, origin: str) -> dict[str, Any]:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise ValueError(f"{origin} is not TOML: {error}") from None
+    except RecursionError:
+        raise ValueError(f"{origin} is not TOML that can be read: {TOO_DEEP}") from None
 
 
 def read_toml(path: Path) -> dict[str, Any]:
@@ -47,6 +50,18 @@ def read_toml(path: Path) -> dict[str, Any]:
         raise ValueError(
             f"{path} is not UTF-8 text: received byte {content[error.start]:#04x} at position {error.start}."
         ) from None
+
+
+def parse_json(content: bytes | str) -> Any:
+    """Parses JSON.
+
+    Raises:
+        ValueError: If it is not JSON, or nested too deeply.
+    """
+    try:
+        return json.loads(content)
+    except RecursionError:
+        raise ValueError(TOO_DEEP) from None
 
 
 def json_values(values: Any) -> Any:

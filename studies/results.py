@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from keras_tying.files import supersede, write_atomically
+from keras_tying.tables import parse_json
 
 
 def read_json(path: Path) -> Any:
@@ -16,7 +17,7 @@ def read_json(path: Path) -> Any:
         OSError: If it cannot be read.
     """
     try:
-        return json.loads(path.read_bytes())
+        return parse_json(path.read_bytes())
     except ValueError as error:
         raise ValueError(f"{path} is not JSON: {error}") from None
 

@@ -240,7 +240,7 @@ def _assignment(text: str) -> tuple[str, Any]:
         raise ValueError(f"--set expects TABLE.KEY=VALUE, for example data.vocabulary_size=500. Received: {text!r}")
     try:
         return key, tomllib.loads(f"value = {value}")["value"]
-    except tomllib.TOMLDecodeError:
+    except (tomllib.TOMLDecodeError, RecursionError):  # it is a text, or nested too deeply
         if value.lower() in ("true", "false"):  # as text it would count as true
             raise ValueError(f"--set expects values as in TOML: {key}={value.lower()}. Received: {text!r}") from None
         return key, value

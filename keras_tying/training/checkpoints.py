@@ -19,7 +19,7 @@ from safetensors.numpy import load, save
 from keras_tying.backend.replicas import has_own_rows, replicas_of, rows_of_all, set_rows_of_all
 from keras_tying.backend.variables import write_back
 from keras_tying.files import AWAY_SECONDS, waiting_for, write_atomically
-from keras_tying.tables import Table, validate_table
+from keras_tying.tables import Table, parse_json, validate_table
 
 PLACE = re.compile(r"\w+/\d{3,}")
 """Group and place of a variable, with which its name in a checkpoint begins."""
@@ -78,7 +78,7 @@ class CheckpointStore:
                 raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(self.index))
             return []
         try:
-            listed = json.loads(self.index.read_bytes())
+            listed = parse_json(self.index.read_bytes())
             if not isinstance(listed, list):
                 raise ValueError(f"expected a list, received {type(listed).__name__}")
             entries = [validate_table(Entry, each, f"entry {place}") for place, each in enumerate(listed)]

@@ -19,7 +19,7 @@ from pydantic import BeforeValidator, Field
 from keras_tying import backend
 from keras_tying.backend.devices import accelerators
 from keras_tying.files import UNFINISHED, give_permissions, locked, remove_unfinished, sha256_of, write_atomically
-from keras_tying.tables import Table, dump_table, json_values, load_table
+from keras_tying.tables import Table, dump_table, json_values, load_table, parse_json
 from keras_tying.training.progress import NOT_RECORDED, UNKNOWN, Progress
 from keras_tying.version import __version__, commit
 from keras_tying.zoo.presets import MANIFEST
@@ -266,7 +266,7 @@ class Run:
         if not self.results.exists():
             return {}
         try:
-            results = json.loads(self.results.read_bytes())
+            results = parse_json(self.results.read_bytes())
             if not isinstance(results, dict):
                 raise ValueError(f"expected a table, received {type(results).__name__}")
         except ValueError as error:

@@ -9,7 +9,6 @@ A preset is `zoo/presets/NAME/` of the repository, also inside the installed pac
 - vocabularies, or a sentencepiece model, as in the run.
 """
 
-import json
 import logging
 import os
 from difflib import get_close_matches
@@ -19,7 +18,7 @@ from typing import Any
 from pydantic import Field
 
 from keras_tying.files import check_fingerprint, sha256_of
-from keras_tying.tables import Table, validate_table
+from keras_tying.tables import Table, parse_json, validate_table
 from keras_tying.zoo.recipes import TaskName, list_recipes, recipe_folder
 
 FORMAT = 1
@@ -133,7 +132,7 @@ def parse_manifest(path: Path) -> Preset:
     if not path.is_file():
         raise FileNotFoundError(f"There is no file {path}. Expected the folder of a preset.")
     try:
-        values = json.loads(path.read_bytes())
+        values = parse_json(path.read_bytes())
     except ValueError as error:
         raise ValueError(f"{path} is not JSON: {error}. Restore it.") from None
     number = values.get("format") if isinstance(values, dict) else None

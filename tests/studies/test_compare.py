@@ -60,6 +60,7 @@ def test_every_run_has_its_curve_and_those_left_out_are_named(tmp_path, capsys, 
     ("content", "message"),
     [
         ("[", "results.json is not JSON"),
+        pytest.param("[" * 100_000, "results.json is not JSON: its values are nested too deeply", id="deep"),
         ("[1]", "results.json has no history"),
         ('{"history": 3}', "results.json has no history"),
         ('{"history": [{"loss": 3.0}]}', "has no finite validation perplexity"),

@@ -69,7 +69,9 @@ def test_an_index_that_names_other_files_is_refused_and_they_stay(tmp_path, file
     assert json.loads(store.index.read_text()) == [entry]
 
 
-@pytest.mark.parametrize("content", ["", "{", "{}", "[1]", "[{}]", '[{"number": -1}]', b"\xff\xfe"])
+@pytest.mark.parametrize(
+    "content", ["", "{", "{}", "[1]", "[{}]", '[{"number": -1}]', b"\xff\xfe", pytest.param("[" * 100_000, id="deep")]
+)
 def test_an_index_of_another_shape_is_named_in_one_line(tmp_path, content):
     store = CheckpointStore(tmp_path)
     store.index.write_bytes(content.encode() if isinstance(content, str) else content)

@@ -143,7 +143,7 @@ def test_results_are_json_if_a_number_is_not_finite(tmp_path):
     assert run.read_results() == {"test_perplexity": None, "history": [{"gradient_norm": None}]}
 
 
-@pytest.mark.parametrize("content", [b"", b"[]", b'{"a": \xff}'])
+@pytest.mark.parametrize("content", [b"", b"[]", b'{"a": \xff}', pytest.param(b"[" * 100_000, id="deep")])
 def test_damaged_results_are_named(tmp_path, content):
     run = Run.create(tmp_path / "run", SETTINGS, write)
     run.write_results({"epochs": 2})

@@ -5,7 +5,7 @@ import pytest
 import tomlkit
 
 from keras_tying import zoo
-from keras_tying.commands.train import changed_recipe
+from keras_tying.commands.train import _assignment, changed_recipe
 from keras_tying.tables import dump_table, load_table
 from keras_tying.training import RunSettings
 from keras_tying.zoo import recipes
@@ -64,6 +64,7 @@ def test_measured_metrics_are_those_of_the_results(name):
         ("task = 'cooking'", r"task must be one of \['language_model', .*Received: 'cooking'"),
         ("", "my.toml: model is missing"),
         ("[model", "my.toml is not TOML"),
+        pytest.param(f"a = {'[' * 100_000}", "^my.toml is not TOML .*: its values are nested too deeply$", id="deep"),
     ],
 )
 def test_recipe_errors_name_file_key_and_value(text, message):
@@ -155,6 +156,10 @@ def test_settings_are_changed_by_their_keys():
     assert changed.loss.arguments == {"tau": 3.0}
     with pytest.raises(ValueError, match=r"data.size: Extra inputs are not permitted. Received: 3"):
         changed_recipe(recipe, {"data.size": 3})
+
+
+def test_a_changed_value_that_is_nested_too_deeply_is_a_text():
+    assert _assignment(f"data.corpus={'[' * 100_000}") == ("data.corpus", "[" * 100_000)
 
 
 def test_recording_keeps_earlier_results_and_other_seeds(folder):

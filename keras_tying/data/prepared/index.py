@@ -1,13 +1,12 @@
 """Index of the shards of a split, in JSON lines. The last line marks the index as complete."""
 
-import json
 import os
 from collections.abc import Iterable
 from pathlib import Path
 
 from keras_tying.data.prepared.shards import Shard, Shards
 from keras_tying.files import write_atomically
-from keras_tying.tables import validate_table
+from keras_tying.tables import parse_json, validate_table
 
 INDEX = "index.jsonl"
 COMPLETE = '{"whole": true}'
@@ -43,8 +42,8 @@ def read_index(index: Path) -> tuple[list[Shard], bool]:
         return [], False
     try:
         lines = [line for line in index.read_text(encoding="utf-8").splitlines(keepends=True) if line.endswith("\n")]
-        complete = bool(lines) and json.loads(lines[-1]) == json.loads(COMPLETE)
-        values = map(json.loads, lines[: len(lines) - complete])
+        complete = bool(lines) and parse_json(lines[-1]) == parse_json(COMPLETE)
+        values = map(parse_json, lines[: len(lines) - complete])
         return [validate_table(Shard, each, f"line {number}") for number, each in enumerate(values, start=1)], complete
     except ValueError as error:
         raise ValueError(f"{index} is not an index of shards: {error}") from None
