@@ -68,21 +68,32 @@ def change_epochs(runs: Sequence[Run], epochs: int, record: bool) -> None:
 
     Raises:
         ValueError: If a run has trained more epochs, has stopped for good, or its learning rate depends on the number;
-            with `record`, if its results would not be those of its recipe.
+            with `record`, if its results would not be those of its recipe; or its results are damaged.
         BlockingIOError: If another process trains one of the runs.
     """
     with ExitStack() as locks:
         for run in runs:
             locks.enter_context(run.locked())
         changed = [(run, _with_epochs(run, epochs)) for run in runs]
+        ended = {run.folder: _epochs_of_results(run) for run in runs if run.results.exists()}
         if record:
             for _, settings in changed:
                 check_recordable(settings.recipe_name, settings.recipe)
         for run, settings in changed:
-            if settings != run.settings() and run.results.exists():  # first: a run with results counts as finished
-                after = f"_after_{run.read_results()['epochs']}_epochs"
+            if settings != run.settings() and run.folder in ended:  # first: a run with results counts as finished
+                after = f"_after_{ended[run.folder]}_epochs"
                 run.results.rename(run.results.with_stem(run.results.stem + after))
             write_atomically(run.config, dump_table(settings).encode())
+
+
+def _epochs_of_results(run: Run) -> int:
+    epochs = run.read_results().get("epochs")
+    if not isinstance(epochs, int):
+        raise ValueError(
+            f"{run.results} is damaged: expected a number of epochs, received {epochs!r}. Measure the run again with "
+            f"--resume {run.folder}"
+        )
+    return epochs
 
 
 def _with_epochs(run: Run, epochs: int) -> RunSettings:

@@ -5,6 +5,7 @@ import zipfile
 
 import pytest
 
+from keras_tying.commands.changed_runs import change_epochs
 from keras_tying.training import Run, RunSettings, runs
 from keras_tying.training.engine import export
 from keras_tying.zoo.recipes import LanguageModelRecipe, Model
@@ -151,6 +152,18 @@ def test_damaged_results_are_named(tmp_path, content):
     run.results.write_bytes(content)
     with pytest.raises(ValueError, match=r"results.json is damaged: .* Measure the run again with --resume"):
         run.read_results()
+
+
+@pytest.mark.parametrize("content", ["{}", '{"epochs": "../elsewhere"}', "["])
+def test_epochs_of_runs_do_not_change_if_the_results_of_one_are_damaged(tmp_path, content):
+    intact, damaged = runs = Run.create_together({tmp_path / name: (SETTINGS, write) for name in "ab"})
+    intact.write_results({"epochs": 13})
+    damaged.results.write_text(content)
+    before = [run.settings() for run in runs]
+    with pytest.raises(ValueError, match=r"b/results.json is damaged: .* Measure the run again with --resume"):
+        change_epochs(runs, 20, record=False)
+    assert intact.read_results() == {"epochs": 13}
+    assert [run.settings() for run in runs] == before
 
 
 def test_a_model_whose_file_has_a_damaged_flag_is_named(tmp_path):
