@@ -73,15 +73,22 @@ def read_progress(values: dict[str, Any], origin: str) -> Progress:
 
     Example:
 
-    >>> read_progress({"epoch": 2, "batch": 7, "seconds": 1.5, "history": [{"loss": 3.0}]}, "index.json").epoch
-    2
+    >>> read_progress({"epoch": 1, "batch": 7, "seconds": 1.5, "history": [{"loss": 3.0}]}, "index.json").batch
+    7
     """
     names = set(vars(Progress()))
     if not names - {"environments", "processor_seconds"} <= set(values) <= names:  # earlier versions did not note these
         raise ValueError(f"{origin}: progress must have the keys {sorted(names)}. Received: {sorted(values)}")
     try:
-        return TypeAdapter(Progress).validate_json(json.dumps({"processor_seconds": None, **values}), strict=True)
+        progress = TypeAdapter(Progress).validate_json(json.dumps({"processor_seconds": None, **values}), strict=True)
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"]))
         raise ValueError(f"{origin}: progress.{place}: {first['msg']}. Received: {first['input']!r}") from None
+    if progress.batch < 0 or len(progress.history) != progress.epoch:
+        raise ValueError(
+            f"{origin}: expected a batch of at least 0 and the metrics of each finished epoch. Received: "
+            f"batch {progress.batch}, epoch {progress.epoch}, the metrics of {len(progress.history)} epochs. "
+            "Restore the file."
+        )
+    return progress

@@ -27,6 +27,7 @@ from keras_tying.training import (
 from keras_tying.training.callbacks import SaveCheckpoints, StopOnNaN, Validation
 from keras_tying.training.checkpoints import CheckpointStore, read_variables, write_variables
 from keras_tying.training.optimisation import decayed_rate
+from keras_tying.training.progress import read_progress
 from keras_tying.training.runs import training_record
 from keras_tying.zoo.recipes import LanguageModelRecipe, Model, WindowOptimisation, load_recipe
 
@@ -203,6 +204,15 @@ def test_what_trained_before_device_and_processor_time_were_noted_is_not_recorde
     assert recorded(1, place("second"))["device"] == "not recorded"
     assert "processor_seconds" not in recorded(1, place("second"))
     assert recorded(2, place("second"))["device"] == "not recorded, then second"
+
+
+@pytest.mark.parametrize(
+    "changes", [{"epoch": -1}, {"epoch": -1, "history": [{}]}, {"batch": -2}, {"history": []}, {"epoch": 2}]
+)
+def test_progress_that_contradicts_itself_is_named_in_one_line(changes):
+    values = {"epoch": 1, "batch": 3, "seconds": 1.0, "history": [{"perplexity": 9.0}], **changes}
+    with pytest.raises(ValueError, match=r"^index.json: expected a batch of at least 0 and [^\n]* Restore the file.$"):
+        read_progress(values, "index.json")
 
 
 def test_divergence_stops_training(tmp_path, train_ids, vocabulary):
