@@ -1,6 +1,7 @@
 """Recorded results of the studies: JSON files, the command that reproduces them, and the names of what is compared."""
 
 import json
+import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -86,7 +87,7 @@ def recorded_command(script: str, given: Mapping[str, Any], positional: str = ""
             words += [f"--{name.replace('_', '-')}"] if name != positional else []
             values = value if isinstance(value, list) else [] if value is True else [value]
             words += ["DIR"] if name == "data_dir" else map(text, values)
-    return " ".join(words)
+    return shlex.join(words)
 
 
 def labels(paths: Sequence[str | Path]) -> list[str]:

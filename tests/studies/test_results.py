@@ -1,3 +1,4 @@
+import shlex
 from pathlib import Path
 
 import pytest
@@ -50,6 +51,13 @@ def test_a_recorded_command_has_no_paths():
     }
     command = recorded_command("train/some.py", given, "runs")
     assert command == "python train/some.py a b --set own.txt --taus 1 0.5 --data-dir DIR --record"
+
+
+def test_a_recorded_command_can_be_given_to_a_shell():
+    given = {"runs": [Path("here/my run")], "words": ["<unk>", "it's", "$HOME"]}
+    command = recorded_command("train/some.py", given, "runs")
+    assert shlex.split(command) == ["python", "train/some.py", "my run", "--words", "<unk>", "it's", "$HOME"]
+    assert "'<unk>'" in command
 
 
 def test_labels_are_the_shortest_ends_that_distinguish_paths():
