@@ -6,6 +6,9 @@ from pathlib import Path
 
 __version__ = "0.1.0"
 
+NOT_RECORDED = "not recorded"
+"""What results say of the device, commit or version of a training that did not note it."""
+
 CODE = ("keras_tying/*.py", "keras_tying_cli.py", "train/*.py", "studies/*.py", "benchmarks/*.py")
 """Files whose changes make a result one of other code than the commit's."""
 

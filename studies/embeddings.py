@@ -14,7 +14,7 @@ from keras_tying.files import write_atomically
 from keras_tying.metrics import nearest_neighbours, unit_rows, word_similarity
 from keras_tying.tables import load_table
 from keras_tying.training import environment
-from keras_tying.training.progress import NOT_RECORDED
+from keras_tying.version import NOT_RECORDED
 from keras_tying.zoo.recipes import recipe_folder
 from studies.cells import published_values
 from studies.embedding_metrics import (

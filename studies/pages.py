@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from keras_tying.tables import Table
-from keras_tying.training.progress import NOT_RECORDED
+from keras_tying.version import NOT_RECORDED
 
 NOT_MEASURED = "not measured"
 MISSING = f"{NOT_MEASURED.capitalize()}."

@@ -6,8 +6,8 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-NOT_RECORDED = "not recorded"
-"""What results say of the device, commit or version of a training that did not note it."""
+from keras_tying.version import NOT_RECORDED
+
 UNKNOWN: dict[str, Any] = {"device": NOT_RECORDED, "versions": {}}
 """The environment of such a training."""
 

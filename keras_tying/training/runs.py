@@ -20,8 +20,8 @@ from keras_tying import backend
 from keras_tying.backend.devices import accelerators
 from keras_tying.files import UNFINISHED, give_permissions, locked, remove_unfinished, sha256_of, write_atomically
 from keras_tying.tables import Table, dump_table, json_values, load_table, parse_json
-from keras_tying.training.progress import NOT_RECORDED, UNKNOWN, Progress
-from keras_tying.version import __version__, commit
+from keras_tying.training.progress import UNKNOWN, Progress
+from keras_tying.version import NOT_RECORDED, __version__, commit
 from keras_tying.zoo.presets import MANIFEST
 from keras_tying.zoo.recipes import AnyRecipe, Precision
 

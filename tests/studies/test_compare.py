@@ -42,6 +42,14 @@ def test_validation_curves_are_drawn(tmp_path):
     assert (tmp_path / "curves.png").read_bytes().startswith(b"\x89PNG")
 
 
+def test_curves_are_drawn_without_keras(tmp_path, run_python):
+    (tmp_path / "keras.py").write_text("raise SystemExit('Keras is imported')")
+    (tmp_path / "a.json").write_text(json.dumps({"history": HISTORY}))
+    arguments = ["curves", tmp_path / "a.json", "--output", tmp_path / "curves.png"]
+    run_python("train/compare.py", *arguments, PYTHONPATH=str(tmp_path))
+    assert (tmp_path / "curves.png").exists()
+
+
 def test_every_run_has_its_curve_and_those_left_out_are_named(tmp_path, capsys, monkeypatch):
     drawn = []
     monkeypatch.setattr(Axes, "plot", lambda self, *_, label, **__: drawn.append(label))
