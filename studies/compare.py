@@ -139,6 +139,10 @@ def next_words_table(models: Mapping[str, "TrainedLanguageModel"], phrases: Sequ
     Reference:
         Inan, Khosravi and Socher, Tying Word Vectors and Word Classifiers, table 4.
     """
+
+    def cell(text: str) -> str:
+        return text.replace("|", r"\|")  # which would end it
+
     rows = []
     for phrase in phrases:
         read, _, followed = (part.strip() for part in phrase.partition("+"))
@@ -146,6 +150,6 @@ def next_words_table(models: Mapping[str, "TrainedLanguageModel"], phrases: Sequ
         for model in models.values():
             found = model.next_words(read, k)
             row.append(", ".join(f"**{word}** {p:.2f}" if word == followed else f"{word} {p:.2f}" for word, p in found))
-        rows.append(row)
-    text = table(["phrase", *models], "|---|" + "---|" * len(models), rows)
+        rows.append(list(map(cell, row)))
+    text = table(["phrase", *map(cell, models)], "|---|" + "---|" * len(models), rows)
     return text.replace("<unk>", "`<unk>`").replace("<eos>", "`<eos>`")

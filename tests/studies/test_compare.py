@@ -90,3 +90,13 @@ def test_table_marks_the_word_that_followed(model, words):
     assert table[2].startswith("| the + court |")
     assert table[2].count("**court**") == 2
     assert "`<unk>`" in table[2]
+
+
+def test_words_with_a_bar_stay_in_their_cells_of_the_table():
+    words = Vocabulary(["|", "a|b", "<unk>", "<eos>"])
+    trained = TrainedLanguageModel(recurrent_language_model(len(words), 4), words, "spaces")
+    table = next_words_table({"x|y": trained}, ["| + a|b"], k=4).splitlines()
+    assert table[0] == r"| phrase | x\|y |"
+    assert table[2].startswith(r"| \| + a\|b | ")
+    assert r"**a\|b**" in table[2]
+    assert [line.replace(r"\|", "").count("|") for line in table] == [3, 3, 3]
