@@ -190,9 +190,12 @@ def locked(path: Path, refusal: str) -> Iterator[None]:
 
     Raises:
         BlockingIOError: If another process holds the lock.
+        ValueError: If the file is a link.
     """
     import fcntl
 
+    if path.is_symlink():
+        raise ValueError(f"{path} must be a file. Received: a link to {path.readlink()}. Remove the link.")
     handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
     try:
         try:

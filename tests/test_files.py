@@ -186,6 +186,7 @@ def test_a_lock_is_refused_to_others_and_ends_with_its_killed_process(tmp_path):
 
 def test_a_lock_that_is_a_link_is_not_followed(tmp_path):
     (tmp_path / "lock").symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(OSError, match=r"symbolic link"), locked(tmp_path / "lock", ""):
+    message = rf"lock must be a file. Received: a link to {tmp_path / 'elsewhere'}. Remove the link.$"
+    with pytest.raises(ValueError, match=message), locked(tmp_path / "lock", ""):
         raise AssertionError("locked")
     assert not (tmp_path / "elsewhere").exists()

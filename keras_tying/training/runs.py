@@ -173,7 +173,7 @@ class Run:
 
         Raises:
             BlockingIOError: If another process trains the run.
-            ValueError: If a folder of the run is a link to another place, where files would be overwritten.
+            ValueError: If a folder or the lock of the run is a link to another place, where files would be overwritten.
         """
         places = (self.checkpoints, self.best, self.tensorboard, self.saved_model.parent)
         for place in places:
