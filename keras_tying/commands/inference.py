@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from keras_tying.data.subwords import LONGEST_SENTENCE
+from keras_tying.data.text import BYTE_ORDER_MARK
 from keras_tying.files import write_atomically
 from keras_tying.pretrained.loading import load_for
 from keras_tying.zoo.presets import model_at
@@ -99,6 +100,8 @@ def _chunks(file: BinaryIO) -> Iterator[list[str]]:
         lines = []
         for line in chunk:
             number += 1
+            if number == 1:
+                line = line.removeprefix(BYTE_ORDER_MARK.encode())
             try:
                 lines.append(line.decode("utf-8").rstrip("\r\n"))
             except UnicodeDecodeError as error:

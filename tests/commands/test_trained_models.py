@@ -47,6 +47,12 @@ def test_each_line_is_continued(command):
     assert [line.split()[:2] for line in printed.splitlines()] == [["the", "value"], ["a", "list"]]
 
 
+def test_a_byte_order_mark_of_standard_input_is_not_repeated(command):
+    text = "\ufeffthe value\n"
+    code, printed, _ = command("lm", "--generate", "embedded_small_tied", "--length", 0, text=text)
+    assert (code, printed) == (0, "the value\n")
+
+
 @pytest.mark.parametrize(
     ("plot", "message"),
     [("none/a.png", "There is no folder none for the plot a.png"), ("a.png", "Received: none for a.png")],
