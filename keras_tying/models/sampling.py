@@ -57,7 +57,7 @@ def generate_words(model, prefix, length, temperature=1.0, top_k=None, top_p=Non
     if 0 in (len(prefix), length):
         return np.zeros((len(prefix), length), "int32")
     vocabulary_size = model.vocabulary_size
-    options: list[np.generic] = [np.float32(temperature)]
+    options: list[np.generic] = [np.float32(min(temperature, float(np.finfo(np.float32).max)))]
     limited = top_k is not None or top_p is not None
     if limited:
         options += [

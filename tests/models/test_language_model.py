@@ -316,6 +316,12 @@ def test_a_tiny_temperature_chooses_as_temperature_zero(limits):
     assert model.generate([[0]], 5, temperature=1e-9, seed=0, **limits).tolist() == [[7] * 5]
 
 
+@pytest.mark.filterwarnings("error")
+def test_a_temperature_beyond_float32_draws_all_words_alike():
+    drawn = small().generate(np.ones((20_000, 1), int), 1, temperature=1e300, seed=0)[:, 0]
+    np.testing.assert_allclose(np.bincount(drawn, minlength=V) / 20_000, np.full(V, 1 / V), atol=0.015)
+
+
 @pytest.mark.parametrize("dtype", ["bfloat16", "float64"])
 def test_penalties_and_averages_have_the_type_of_the_weights(dtype):
     regularizer = ProjectionRegularizer()
