@@ -200,10 +200,8 @@ def larger(found: dict[str, dict]) -> str:
     reliable = {part: measured for part, measured in found.items() if part not in MEASURED_SO}
     cases = _compared(reliable, "memory_ratio", lambda ratio: ratio > 1)
     unknown = [TITLES[part][0] for part in found if part in MEASURED_SO]
-    return " ".join(
-        [f"More memory than others: {'; '.join(cases)}."] * bool(cases)
-        + [f"Memory not measured reliably: {'; '.join(unknown)}."] * bool(unknown)
-    )
+    sentences = {"More memory than others": cases, "Memory not measured reliably": unknown}
+    return " ".join(f"{title}: {'; '.join(parts)}." for title, parts in sentences.items() if parts)
 
 
 def _compared(found: dict[str, dict], key: str, named: Callable[[float], bool]) -> list[str]:

@@ -18,7 +18,7 @@ T = TypeVar("T")
 UNFINISHED = ".unfinished"
 """Ending of the hidden names that unfinished files and folders have beside their places."""
 OLD = "old."
-"""With it begins the name of a folder that is moved away for a new one."""
+"""Start of the name of a folder that is moved away for a new one."""
 AWAY_SECONDS = 300.0
 """How long a folder that is away is waited for."""
 AWAY = {
@@ -38,18 +38,13 @@ def write_atomically(path: str | Path, content: bytes) -> None:
     Raises:
         OSError: If the file cannot be written, for example without space or permission. The old file is kept.
     """
-    path = Path(path)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=UNFINISHED)
     try:
-        with os.fdopen(handle, "wb") as file:
+        with replacing(path) as new, new.open("wb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
-        give_permissions(Path(temporary))
-        os.replace(temporary, path)
-    except BaseException as error:
-        Path(temporary).unlink(missing_ok=True)
-        if isinstance(error, OSError) and error.filename is None:
+    except OSError as error:
+        if error.filename is None:
             error.filename = str(path)  # which the system does not name when a disk is full
         raise
 
@@ -59,8 +54,8 @@ def replacing(path: str | Path) -> Iterator[Path]:
     """Gives a new path on which a file or a folder is written; `path` is replaced with it when the block ends.
 
     If the block raises, or the process is killed in it, `path` stays what it was. A symbolic link is replaced; what it
-    points to stays as it is. If the process is killed while a folder is exchanged for another, `remove_unfinished` puts
-    the old one back.
+    points to stays as it is. If the process is killed while a folder is exchanged for another, a later
+    `remove_unfinished` of its parent puts the old one back.
 
     Args:
         path: File or folder. Its parent must exist.
@@ -89,13 +84,6 @@ def replacing(path: str | Path) -> Iterator[Path]:
             raise
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
-
-
-def give_permissions(path: Path) -> None:
-    """Gives a file or folder of `tempfile`, which is private, the permissions of any new one, as the umask says."""
-    umask = os.umask(0o077)  # it can only be read by setting it
-    os.umask(umask)
-    path.chmod((0o777 if path.is_dir() else 0o666) & ~umask)
 
 
 def check_replaceable(folder: Path, mark: str) -> None:

@@ -158,8 +158,8 @@ def command_parts(name: str, command: str, folder: Path) -> list[str]:
     removed = [word for word in command.split() if word.endswith(".toml") and not (folder.parent / word).exists()]
     for file in removed:
         command = command.replace(file, name)
-    was = f"The recorded command named `{'` and `'.join(removed)}`, a trial with the settings of this recipe."
-    return [code(command), was if removed else ""]
+    files = " and ".join(f"`{file}`" for file in removed)
+    return [code(command), files and f"The recorded command named {files}, a trial with the settings of this recipe."]
 
 
 def metric_table(name: str, recipe: LanguageModelRecipe, cells: list[Cell], folder: Path) -> str:

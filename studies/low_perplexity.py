@@ -71,7 +71,7 @@ def run_table(runs: dict[str, list[dict[str, Any]]]) -> str:
     def perplexities(name: str, metric: str) -> str:
         if name.endswith(SCREENING) and metric.startswith("test"):
             return DASH
-        values = [seed[metric] for seed in runs[name] if metric in seed]
+        values = [seed[metric] for seed in runs[name] if seed.get(metric) is not None]
         return mean_and_range(values) if values else ""
 
     def validation(name: str) -> float:

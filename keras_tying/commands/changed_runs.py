@@ -101,8 +101,9 @@ def _with_epochs(run: Run, epochs: int) -> RunSettings:
     optimisation = settings.recipe.optimisation
     if epochs == optimisation.epochs:
         return settings
-    newest = CheckpointStore(run.checkpoints).newest() if run.checkpoints.is_dir() else None
-    progress = read_progress(newest.progress, str(run.checkpoints)) if newest else Progress()
+    store = CheckpointStore(run.checkpoints)
+    newest = store.newest() if run.checkpoints.is_dir() else None
+    progress = read_progress(newest.progress, str(store.index)) if newest else Progress()
     if optimisation.final_learning_rate is not None:
         raise ValueError(
             f"The learning rate of {run.folder} falls over all of its {optimisation.epochs} epochs to "

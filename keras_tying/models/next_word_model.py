@@ -149,21 +149,19 @@ class NextWordModel(ComposedModel):
         if self._loss_takes_hidden:
             take_loss_as_built(self)
 
-    def fit(self, x=None, y=None, *args, class_weight=None, **kwargs):
+    def fit(self, *args, **kwargs):
         """Trains the model; arguments are those of `keras.Model.fit`.
 
         Args:
-            x: Inputs.
-            y: Word ids to predict, `[B, T]` or `[B]`.
-            *args: Further arguments.
-            class_weight: Optional weights of words by id, for word ids `[B]` only.
-            **kwargs: Further arguments.
+            *args: The inputs `x`; the word ids to predict `y`, `[B, T]` or `[B]`; further arguments.
+            **kwargs: Further arguments. `class_weight` needs `y`, an array `[B]`.
 
         Raises:
-            ValueError: If there are class weights and the word ids are not an array `[B]`.
+            ValueError: If there are class weights and `y` is not an array `[B]`.
         """
-        _check_class_weight(class_weight, y)
-        return super().fit(x, y, *args, class_weight=class_weight, **kwargs)
+        given = inspect.signature(super().fit).bind(*args, **kwargs).arguments
+        _check_class_weight(given.get("class_weight"), given.get("y"))
+        return super().fit(*args, **kwargs)
 
     def train_on_batch(self, x, y=None, sample_weight=None, class_weight=None, return_dict=False):
         _check_class_weight(class_weight, y)
@@ -277,10 +275,10 @@ def _takes_probabilities(loss):
 
 def _check_class_weight(class_weight, y):
     """Refuses class weights of sequences: Keras would take the place of the highest word id as the class."""
-    if class_weight is not None and (y is None or len(y.shape) != 1):
+    if class_weight is not None and len(getattr(y, "shape", ())) != 1:
         raise ValueError(
             "`class_weight` needs `y`, an array [B] of word ids: pass `sample_weight` with a weight for each word "
-            f"instead. Received: y of shape {getattr(y, 'shape', None)}"
+            f"instead. Received: {type(y).__name__} of shape {getattr(y, 'shape', None)}"
         )
 
 

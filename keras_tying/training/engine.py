@@ -12,6 +12,7 @@ from keras_tying.backend.replicas import rows_per_replica
 from keras_tying.distribution import Distribution
 from keras_tying.files import replacing
 from keras_tying.optimizers import ClippedAdam, ClippedSGD, use_averaged_weights
+from keras_tying.tables import json_values
 from keras_tying.training.batches import BlockBatches, EpochBatches
 from keras_tying.training.callbacks import (
     BestEpoch,
@@ -282,7 +283,9 @@ def finish(task: Task, model: keras.Model, run: Run, progress: Progress, distrib
         earlier = run.read_results()
     except ValueError:  # they are damaged, and written anew here
         earlier = {}
-    if earlier.get("history") == results["history"]:  # no epoch was trained: what `--evaluate` measured still holds
+    if (
+        json_values(earlier.get("history")) == results["history"]
+    ):  # no epoch was trained: what `--evaluate` measured still holds
         results = earlier | results
     run.write_results(results)
     write_results(run.tensorboard, task.settings, model, results)

@@ -18,7 +18,7 @@ from pydantic import BeforeValidator, Field
 
 from keras_tying import backend
 from keras_tying.backend.devices import accelerators
-from keras_tying.files import UNFINISHED, give_permissions, locked, remove_unfinished, sha256_of, write_atomically
+from keras_tying.files import UNFINISHED, locked, remove_unfinished, sha256_of, write_atomically
 from keras_tying.tables import Table, dump_table, json_values, load_table, parse_json
 from keras_tying.training.progress import UNKNOWN, Progress
 from keras_tying.version import NOT_RECORDED, __version__, commit
@@ -96,20 +96,21 @@ class Run:
         together = [run.folder.name for run in made] if len(made) > 1 else []
         for run in made:
             run.check_free()
-        with ExitStack() as undo:
-            unfinished = []
+        with ExitStack() as removed, ExitStack() as undo:
+            written = []
             for run, (settings, write) in zip(made, runs.values(), strict=True):
                 place = run.folder.resolve()
                 place.parent.mkdir(parents=True, exist_ok=True)
-                new = Path(tempfile.mkdtemp(dir=place.parent, prefix=f".{place.name}.", suffix=UNFINISHED))
-                undo.callback(shutil.rmtree, new, ignore_errors=True)
+                unfinished = tempfile.mkdtemp(dir=place.parent, prefix=f".{place.name}.", suffix=UNFINISHED)
+                removed.callback(shutil.rmtree, unfinished, ignore_errors=True)
+                new = Path(unfinished) / place.name
+                new.mkdir()
                 write(new)
                 fingerprints = {path.name: sha256_of(path) for path in sorted(new.iterdir())}
                 settings = settings.model_copy(update={"fingerprints": fingerprints, "together": together})
                 write_atomically(new / run.config.name, dump_table(settings).encode())
-                give_permissions(new)
-                unfinished.append((run, new, place))
-            for run, new, place in unfinished:
+                written.append((run, new, place))
+            for run, new, place in written:
                 run.check_free()
                 new.rename(place)
                 undo.callback(place.rename, new)

@@ -27,9 +27,10 @@ class RecipeTable(Table):
     @field_validator("*")
     @classmethod
     def check_integers(cls, value: Any) -> Any:
-        for each in value.values() if isinstance(value, dict) else [value]:
-            if isinstance(each, int) and abs(each) >= 2**31:
-                raise ValueError("expected integers below 2**31")
+        if isinstance(value, int) and abs(value) >= 2**31:
+            raise ValueError("expected integers below 2**31")
+        for each in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+            cls.check_integers(each)
         return value
 
 

@@ -537,11 +537,16 @@ def test_training_needs_one_loss_and_targets():
 def test_class_weights_of_sequences_raise(rng):
     model, words = small(), rng.integers(0, V, (2, 3))
     model.compile()
-    message = r"`class_weight` needs `y`, an array \[B\] of word ids.*Received: y of shape \(2, 3\)"
+    message = r"`class_weight` needs `y`, an array \[B\] of word ids.*Received: ndarray of shape \(2, 3\)"
     with pytest.raises(ValueError, match=message):
         model.fit(words, words, class_weight={0: 0.5}, verbose=0)
     with pytest.raises(ValueError, match=message):
+        model.fit(words, words, 2, 1, 0, None, 0.0, None, False, {0: 0.5})
+    with pytest.raises(ValueError, match=message):
         model.train_on_batch(words, words, class_weight={0: 0.5})
+    with pytest.raises(ValueError, match=r"an array \[B\] of word ids.*Received: list of shape None"):
+        model.train_on_batch(words, words.tolist(), class_weight={0: 0.5})
+    model.fit(words, words, 2, 1, 0, None, 0.0, None, False, None)
 
 
 def test_loss_is_the_one_given_to_compile(rng):

@@ -66,7 +66,7 @@ def test_what_a_kill_leaves_beside_a_run_is_no_run_and_does_not_stand_in_its_way
         with pytest.raises(Killed):
             Run.create(tmp_path / "run", SETTINGS, write)
     (left,) = tmp_path.iterdir()
-    assert sorted(os.listdir(left)) == ["config.toml", "vocabulary.txt"]
+    assert {"config.toml", "vocabulary.txt"} <= set(os.listdir(left / "run"))
     with pytest.raises(FileNotFoundError, match=r"is not a run"):
         Run.find(tmp_path)
     run = Run.create(tmp_path / "run", SETTINGS, write)
@@ -81,6 +81,17 @@ def test_settings_hold_the_sha256_of_each_file_and_the_names_of_all_runs(tmp_pat
         assert len(settings.fingerprints["vocabulary.txt"]) == 64
         assert settings.together == ["a", "b"]
     assert Run.create(tmp_path / "c", SETTINGS, write).settings().together == []
+
+
+def test_a_run_in_a_folder_of_a_group_belongs_to_the_group(tmp_path):
+    tmp_path.chmod(0o2775)
+    run = Run.create(tmp_path / "run", SETTINGS, write)
+    assert run.folder.stat().st_mode & 0o2000
+
+
+def test_nothing_is_left_beside_a_new_run(tmp_path):
+    Run.create(tmp_path / "run", SETTINGS, write)
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
 
 
 def test_a_run_is_private_if_the_umask_says_so(tmp_path):

@@ -58,6 +58,7 @@ def test_measured_metrics_are_those_of_the_results(name):
             r"epochs: .* integers below 2\*\*31. Received: 10",
         ),
         (f"[model]\nname = 'a'\narguments = {{ num_layers = {10**22} }}", r"arguments: .* integers below 2\*\*31"),
+        (f"[model]\nname = 'a'\narguments = {{ cutoffs = [{2**31}] }}", r"arguments: .* integers below 2\*\*31"),
         (f"[model]\nname = 'a'\n[data]\nvocabulary_size = {2**31}", r"vocabulary_size: .* integers below 2\*\*31"),
         ("[model]\nname = 'a'\n[optimisation]\nbatch_tokens = 9", r"optimisation.batch_tokens: Extra inputs"),
         ("[model]\nname = 'a'\n[loss]\nname = 'b'", r"loss.name: Input should be 'cross_entropy', 'augmented' or"),

@@ -80,7 +80,7 @@ def has_shards(folder: Path) -> bool:
 
 def check_folder(folder: Path) -> None:
     """Raises FileExistsError if the path exists and is not the folder of a prepared text, nor one that was begun."""
-    if folder.exists() and (not folder.is_dir() or not ((folder / DESCRIPTION).exists() or _is_begun(folder))):
+    if folder.exists() and (not folder.is_dir() or not (_is_begun(folder) or (folder / DESCRIPTION).exists())):
         raise FileExistsError(f"{folder} already holds other files. Choose another folder, or remove it.")
 
 
