@@ -112,8 +112,10 @@ class Validation(keras.callbacks.Callback):
         if is_chief(self.model):
             with averaged_weights(self.model):
                 measured = self.measure()
-        logs.update(zip(self.names, of_chief(self.model, [measured[name] for name in self.names]), strict=True))
-        check_perplexities(logs, epoch)
+        values = of_chief(self.model, [measured[name] for name in self.names])
+        measured = dict(zip(self.names, values, strict=True))
+        logs.update(measured)
+        check_perplexities(measured, epoch)
 
 
 class StartAveraging(keras.callbacks.Callback):

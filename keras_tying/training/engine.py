@@ -283,9 +283,8 @@ def finish(task: Task, model: keras.Model, run: Run, progress: Progress, distrib
         earlier = run.read_results()
     except ValueError:  # they are damaged, and written anew here
         earlier = {}
-    if (
-        json_values(earlier.get("history")) == results["history"]
-    ):  # no epoch was trained: what `--evaluate` measured still holds
+    no_epoch_trained = json_values(earlier.get("history")) == results["history"]
+    if no_epoch_trained:  # what `--evaluate` measured still holds
         results = earlier | results
     run.write_results(results)
     write_results(run.tensorboard, task.settings, model, results)
