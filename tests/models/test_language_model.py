@@ -247,12 +247,6 @@ def test_lora_of_a_tied_model_is_in_scores_predictions_and_training(rng, mode):
         np.testing.assert_array_equal(before, variable)
 
 
-def test_ids_outside_the_vocabulary_raise():
-    for ask in (lambda: small().score([[V]], [[1]]), lambda: small().generate([[-1]], 1)):
-        with pytest.raises(ValueError, match=r"Word ids must be in \[0, 13\)"):
-            ask()
-
-
 def test_states_are_arguments_and_results_of_a_call(rng):
     tokens = rng.integers(0, V, (2, 8))
     model = small()
@@ -278,50 +272,6 @@ def test_a_model_that_has_scored_and_generated_is_exported(rng, tmp_path):
     np.testing.assert_allclose(exported.serve(tf.constant(words, tf.int32)), model.predict(words, verbose=0), atol=1e-5)
 
 
-def test_score_is_the_logarithm_of_each_words_probability(rng):
-    tokens, targets = rng.integers(0, V, (2, 3, 6))
-    model = small(logit_soft_cap=1.5)
-    probabilities = keras.ops.convert_to_numpy(keras.ops.softmax(model.predict(tokens, verbose=0)))
-    expected = np.log(np.take_along_axis(probabilities, targets[..., None], -1)[..., 0])
-    np.testing.assert_allclose(model.score(tokens, targets), expected, atol=1e-5)
-
-
-def test_greedy_generation_follows_the_likeliest_word():
-    model = small()
-    text = [[1, 2]]
-    for _ in range(5):
-        text[0].append(int(np.argmax(model.predict(np.array(text), verbose=0)[0, -1])))
-    assert model.generate([[1, 2]], 5, temperature=0).tolist() == [text[0][2:]]
-    assert model.generate([[1, 2]], 5, top_k=1).tolist() == [text[0][2:]]
-    assert model.generate([[1, 2]], 5, top_p=1e-9).tolist() == [text[0][2:]]
-
-
-def test_generation_is_repeatable_by_seed():
-    model = small()
-    first, again, other = (model.generate([[1], [2]], 30, seed=seed).tolist() for seed in (1, 1, 2))
-    assert first == again != other
-
-
-def test_generation_follows_the_models_distribution():
-    model = small()
-    drawn = model.generate(np.ones((20_000, 1), int), 1, seed=0)[:, 0]
-    expected = keras.ops.convert_to_numpy(keras.ops.softmax(model.predict(np.array([[1]]), verbose=0)))[0, 0]
-    np.testing.assert_allclose(np.bincount(drawn, minlength=V) / 20_000, expected, atol=0.015)
-
-
-@pytest.mark.parametrize("limits", [{}, {"top_k": 1}, {"top_p": 0.1}])
-def test_a_tiny_temperature_chooses_as_temperature_zero(limits):
-    model = recurrent_language_model(50, 4)
-    model.embedding.bias.assign(np.where(np.arange(50) == 7, -2.0, -5.0))
-    assert model.generate([[0]], 5, temperature=1e-9, seed=0, **limits).tolist() == [[7] * 5]
-
-
-@pytest.mark.filterwarnings("error")
-def test_a_temperature_beyond_float32_draws_all_words_alike():
-    drawn = small().generate(np.ones((20_000, 1), int), 1, temperature=1e300, seed=0)[:, 0]
-    np.testing.assert_allclose(np.bincount(drawn, minlength=V) / 20_000, np.full(V, 1 / V), atol=0.015)
-
-
 @pytest.mark.parametrize("dtype", ["bfloat16", "float64"])
 def test_penalties_and_averages_have_the_type_of_the_weights(dtype):
     regularizer = ProjectionRegularizer()
@@ -329,25 +279,6 @@ def test_penalties_and_averages_have_the_type_of_the_weights(dtype):
     model.compile(ClippedSGD(0.1, average_momentum=0.9))
     losses = model.fit(np.ones((2, 3), int), np.ones((2, 3), int), epochs=3, verbose=0).history["loss"]
     assert losses[2] < losses[0]
-
-
-def test_top_k_and_top_p_leave_only_the_likeliest_words():
-    model = small()
-    probabilities = keras.ops.convert_to_numpy(keras.ops.softmax(model.predict(np.array([[1]]), verbose=0)))[0, 0]
-    ranked = np.argsort(-probabilities)
-    prefix = np.ones((2000, 1), int)
-    assert set(model.generate(prefix, 1, top_k=3, seed=0)[:, 0]) == set(ranked[:3])
-    reach = probabilities[ranked[:4]].sum() - 1e-4
-    assert set(model.generate(prefix, 1, top_p=float(reach), seed=0)[:, 0]) == set(ranked[:4])
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [({"temperature": -1}, "temperature=-1"), ({"top_k": 0}, "top_k=0"), ({"top_p": 0}, "top_p=0")],
-)
-def test_sampling_options_out_of_range_raise(options, message):
-    with pytest.raises(ValueError, match=f"Received: {message}"):
-        small().generate([[1]], 1, **options)
 
 
 def test_clipped_update_has_the_length_of_the_clip_norm(rng):
@@ -393,96 +324,6 @@ def test_perplexity_is_exact_over_uneven_batches(rng):
 def test_invalid_arguments_raise(arguments, message):
     with pytest.raises(ValueError, match=message):
         small(**arguments)
-
-
-STATES = {"return_sequences": True, "return_state": True}
-
-
-@keras.saving.register_keras_serializable("tests")
-class CausalBlock(keras.layers.Layer):
-    """A causal Transformer block."""
-
-    def __init__(self, **kwargs):
-        super().__init__(**kwargs)
-        self.attention = keras.layers.MultiHeadAttention(2, 3)
-        self.norm = keras.layers.LayerNormalization()
-        self.dense = keras.layers.Dense(H)
-
-    def call(self, inputs):
-        hidden = inputs + self.attention(inputs, inputs, use_causal_mask=True)
-        return hidden + self.dense(self.norm(hidden))
-
-
-LAYERS = {
-    "Keras LSTM": lambda: [keras.layers.LSTM(5, **STATES), keras.layers.Dense(H)],
-    "Keras GRU": lambda: [keras.layers.GRU(H, **STATES)],
-    "cells": lambda: [keras.layers.RNN([keras.layers.GRUCell(3), keras.layers.LSTMCell(H)], **STATES)],
-    "simple cell": lambda: [keras.layers.RNN(keras.layers.SimpleRNNCell(H), **STATES), keras.layers.Dropout(0.5)],
-    "convolution": lambda: [keras.layers.Conv1D(H, 3, padding="causal", activation="tanh")],
-    "Transformer": lambda: [CausalBlock()],
-    "LSTM and convolution": lambda: [LSTM(6, **STATES), keras.layers.Conv1D(H, 2, padding="causal")],
-}
-
-
-@pytest.fixture(params=LAYERS)
-def composed(request, rng):
-    model = LanguageModel(TiedEmbedding(V, H), LAYERS[request.param]())
-    model.set_weights([rng.normal(size=w.shape) / 2 for w in model.get_weights()])
-    return model
-
-
-def test_any_layers_train_and_save(composed, rng, tmp_path):
-    tokens, targets = rng.integers(0, V, (2, 4, 6))
-    composed.carry_state(4)
-    composed.compile(ClippedSGD(0.5))
-    first = composed.train_on_batch(tokens, targets, return_dict=True)["loss"]
-    history = composed.fit(tokens, targets, batch_size=4, epochs=20, verbose=0).history["loss"]
-    assert history[-1] < first
-    composed.save(tmp_path / "model.keras")
-    again = keras.saving.load_model(tmp_path / "model.keras")
-    np.testing.assert_array_equal(again.predict(tokens, verbose=0), composed.predict(tokens, verbose=0))
-    assert sum(len(v.shape) == 2 and V in v.shape for v in again.trainable_variables) == 1  # it is tied
-    copy = keras.models.clone_model(composed)
-    assert [v.shape for v in copy.trainable_variables] == [v.shape for v in composed.trainable_variables]
-
-
-def test_generation_of_any_model_is_that_of_its_logits(composed):
-    text = [[1, 2, 5]]
-    for _ in range(4):
-        text[0].append(int(np.argmax(composed.predict(np.array(text), verbose=0)[0, -1])))
-    assert composed.generate([[1, 2, 5]], 4, temperature=0).tolist() == [text[0][3:]]
-
-
-@pytest.mark.parametrize("name", ["Keras LSTM", "Keras GRU", "cells", "simple cell"])
-def test_recurrent_layers_of_keras_carry_their_states(name, rng):
-    model, tokens = LanguageModel(TiedEmbedding(V, H), LAYERS[name]()), rng.integers(0, V, (2, 8))
-    assert model.reads_word_by_word
-    first, states = model(tokens[:, :5], return_states=True)
-    second = model(tokens[:, 5:], states=states)
-    np.testing.assert_allclose(np.concatenate([first, second], 1), model(tokens), atol=1e-6)
-
-
-def test_models_with_convolution_or_attention_do_not_read_word_by_word():
-    for name in ("convolution", "Transformer", "LSTM and convolution"):
-        assert not LanguageModel(TiedEmbedding(V, H), LAYERS[name]()).reads_word_by_word
-
-
-@pytest.mark.parametrize(
-    ("embedding", "layers", "message"),
-    [
-        (TiedEmbedding(V, H), [keras.layers.GRU(H)], r"GRU 'gru.*' with return_sequences=False, return_state=False"),
-        (TiedEmbedding(V, H), [LSTM(H, return_state=True)], r"with return_sequences=False, return_state=True"),
-        (TiedEmbedding(V, H), [keras.layers.Dense(7)], rf"width of the embedding, {H}; .* layer of width 7"),
-        (
-            keras.layers.Embedding(V, H),
-            [],
-            r"`embedding` must be a TiedEmbedding or AdaptiveEmbedding. Received: embedding=<Embedding",
-        ),
-    ],
-)
-def test_unsuitable_layers_raise(embedding, layers, message):
-    with pytest.raises(ValueError, match=message):
-        LanguageModel(embedding, layers)
 
 
 def test_call_with_targets_returns_losses(rng):
