@@ -144,7 +144,8 @@ def card(
             f"Measured with seed {measured.seed} after {measured.epochs} epochs, "
             f"{measured.wall_time_seconds / 60:.0f} minutes of training ({measured.words_per_second:,.0f} words per "
             f"second) in {measured.precision} on {origin(measured.model_dump())}.\n"
-            f"Curves of the run: [{curves}]({curves}).{more_seeds_text(name, folder)}"
+            f"Curves of the run: [{curves}]({curves}). Their validation perplexities are read in as many rows as a "
+            f"training batch has, those of the table in one row, which is exact.{more_seeds_text(name, folder)}"
         )
     parts += map(superseded_text, superseded(folder / "results" / f"{name}.json"))
     parts += command_parts(name, measured.command if measured else f"python train/lm.py --recipe {name}", folder)

@@ -240,5 +240,5 @@ def cell_page(folder: Path, cells: list[Cell], lines: str) -> str:
 
 def _shown(row: dict[str, str]) -> list[str]:
     """What was measured of a cell, with the range of several seeds, for a page."""
-    span = f" ({row['low']} to {row['high']})" if row["low"] else ""
+    span = f" ({row['low']} to {row['high']})" if row["low"] != row["high"] else ""
     return [row["measured"] + span or NOT_MEASURED, row["seeds"], row["reached"]]

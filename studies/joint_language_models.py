@@ -237,9 +237,9 @@ def draw_curves(curves: dict[str, list[tuple[float, float]]], path: Path) -> Pat
     """
     figure, all_axes = panels(-(-len(curves) // 3), 3, (3, 2.6))
     for axes, (name, curve) in zip(all_axes, curves.items(), strict=False):
-        axes.plot(range(len(curve)), [perplexity for _, perplexity in curve], "o-", ms=3, color=COLOURS[0])
-        step = max(1, len(curve) // 6)
-        axes.set_xticks(range(0, len(curve), step), [f"{value:g}" for value, _ in curve[::step]])
+        axes.plot(*zip(*curve, strict=True), "o-", ms=3, color=COLOURS[0])
+        if name == "learning rate":
+            axes.set_xscale("log")
         axes.set_xlabel(name)
         axes.grid(alpha=0.3)
     for axes in all_axes[len(curves) :]:

@@ -1,6 +1,5 @@
 """Pages and tables of the measurements are made from them, and the contenders have the same settings."""
 
-import json
 import os
 
 import pytest
@@ -30,21 +29,11 @@ def test_stock_keras_trains_as_many_steps_per_call_as_this_library():
     assert contenders.train_stock_keras(TINY)(3) > 0
 
 
-def test_figures_of_an_unequal_comparison_are_marked(tmp_path, monkeypatch):
-    each = {
-        "words_per_second": {"keras-tying": 2.0, "stock Keras": 1.0},
-        "speed_ratio": {"stock Keras": 2.0},
-        "memory_ratio": {"stock Keras": 1.0},
-    }
-    monkeypatch.setattr(report, "RESULTS", tmp_path)
-
-    def summary(**settings):
-        (tmp_path / "training.json").write_text(json.dumps({"results": {"small": each | settings}}))
-        return report.summary(report.read_measurements())
-
-    assert "speed vs stock Keras † |" in summary()
-    assert report.SUPERSEDED in summary()
-    assert "†" not in summary(steps_per_execution=STEPS_PER_EXECUTION)
+def test_measurements_without_a_commit_are_said_to_be_earlier():
+    results = {"small": {"words_per_second": {"keras-tying": 2.0}, "speed_ratio": {}}}
+    measured = {"results": results, "device": "some", "versions": {}, "command": "some"}
+    assert report.EARLIER in report.page({"evaluation": measured})
+    assert report.EARLIER not in report.page({"evaluation": {**measured, "commit": "0" * 40}})
 
 
 def test_where_this_library_is_slower_the_readme_says_so():
