@@ -4,7 +4,7 @@ import json
 from math import inf
 from pathlib import Path
 
-from benchmarks.step_time import CLUSTER, GIGABIT, MANY, break_even
+from benchmarks.step_time import CLUSTER, GIGABIT, MANY, break_even, compute_seconds
 from studies.pages import NOT_MEASURED, origin
 
 MEGABYTE = 1e6
@@ -33,7 +33,7 @@ def communication(measured: dict) -> list[str]:
                 f"| {row['seconds_a_step']:.3f} | {row['predicted_seconds_a_step']:.3f} "
                 f"| {row['seconds_a_step_alone']:.3f} |"
             )
-    network = measured["network"]
+    network, compute = measured["network"], compute_seconds(measured["steps_of"])
     lines += [
         "",
         "Between processes of the measured machine the latency of a transfer is "
@@ -41,16 +41,16 @@ def communication(measured: dict) -> list[str]:
         "to sums of arrays of 1 KiB to 16 MiB. Predicted bytes are those of the arrays; measured bytes are those of "
         "the network interface.",
         "",
-        "Break-even: the bandwidth in Gbit/s at which communication takes as long as computing, at "
+        "Break-even: the bandwidth in Gbit/s at which communication takes as long as computing on one worker "
+        f"({compute:.3f} seconds, the mean of the variants, which compute the same), at "
         f"{1e6 * CLUSTER['latency']:.0f} µs per transfer; none where latency alone takes longer:",
         "",
         "| workers | " + " | ".join(measured["steps_of"]) + " |",
         "|--:" * (1 + len(measured["steps_of"])) + "|",
     ]
-    curves = {}
-    for variant, rows in measured["steps_of"].items():
-        first = rows["1"]
-        curves[variant] = break_even(variant, first["seconds_a_step"], first["parameters"])
+    curves = {
+        variant: break_even(variant, compute, rows["1"]["parameters"]) for variant, rows in measured["steps_of"].items()
+    }
     for place, workers in enumerate(MANY[1:]):
         if workers in (2, 16, 128, 1024):
             cells = (f"{curve[place]:.2f}" if curve[place] < inf else "none" for curve in curves.values())

@@ -11,6 +11,7 @@ one embedding matrix to sum, an untied model has two. If the gradient of the loo
 instead of summing the second matrix, as long as the rows of all workers are fewer numbers than twice the matrix.
 """
 
+import statistics
 from itertools import pairwise
 from pathlib import Path
 
@@ -90,17 +91,22 @@ def break_even(variant: str, compute: float, parameters: list[int]) -> list[floa
     return bandwidths
 
 
+def compute_seconds(steps: dict) -> float:
+    """Seconds that one worker computes for a step: the mean of the variants, which all compute the same."""
+    return statistics.fmean(rows["1"]["seconds_a_step"] for rows in steps.values())
+
+
 def draw(results: dict, path: Path) -> None:
     """Plots seconds per step, measured and predicted here and predicted on many machines, and break-even bandwidths."""
     figure = Figure(figsize=(12, 4), layout="constrained")
     here, there, needed = figure.subplots(1, 3)
     steps = results["steps_of"]
+    compute = compute_seconds(steps)
     for variant, rows in steps.items():
         colour, workers = COLOURS[variant], [*map(int, rows)]
         here.plot(workers, [row["predicted_seconds_a_step"] for row in rows.values()], color=colour, label=variant)
         here.plot(workers, [row["seconds_a_step"] for row in rows.values()], "o", color=colour)
-        first = next(iter(rows.values()))
-        compute, parameters = first["seconds_a_step"], first["parameters"]
+        parameters = rows["1"]["parameters"]
         predicted = [predict(variant, w, compute, CLUSTER, parameters)["predicted_seconds_a_step"] for w in MANY]
         there.plot(MANY, predicted, color=colour, label=variant)
         there.plot(*crossing(MANY, predicted, 2 * compute), "x", color=colour)
