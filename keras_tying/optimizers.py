@@ -64,22 +64,35 @@ class _ClippingAndAveraging(UpdateOptimizer):
         self.gradient_norm = self._shared_variable((), "gradient_norm")
         if self.average_momentum is None:
             return
-        self.averages = [self._shared_variable(v.shape, f"average_{i}") for i, v in enumerate(variables)]
+        self.averages = [
+            self._shared_variable(v.shape, f"average_{i}", dtype=keras.backend.result_type(v.dtype, "float32"))
+            for i, v in enumerate(variables)
+        ]
         self.averaged_steps = self._shared_variable((), "averaged_steps")
         self.is_averaging = self._shared_variable((), "is_averaging", "ones" if self.average_from_start else "zeros")
 
-    def _shared_variable(self, shape, name, initializer="zeros"):
-        return self.add_variable(shape, initializer, aggregation="only_first_replica", name=name)
+    def _shared_variable(self, shape, name, initializer="zeros", dtype=None):
+        return self.add_variable(shape, initializer, dtype=dtype, aggregation="only_first_replica", name=name)
 
     def start_averaging(self):
-        """Starts the average anew at the weights after the next update."""
+        """Starts the average anew at the weights after the next update.
+
+        Raises:
+            ValueError: If the optimizer keeps no averages, or is not built.
+        """
+        if not self.averages:
+            raise ValueError(
+                "`start_averaging` needs `average_momentum`, and an optimizer that was built: call `build` or train. "
+                f"Received: average_momentum={self.average_momentum}, built={self.built}"
+            )
         self.averaged_steps.assign(0.0)
         self.is_averaging.assign(1.0)
 
     def apply(self, grads, trainable_variables=None):
         before = self.iterations
         super().apply(grads, trainable_variables)
-        self.after_update(ops.cast(self.iterations - before, "float32") if self.gradient_accumulation_steps else 1.0)
+        updates = ops.cast(self.iterations - before, "float32") if self.gradient_accumulation_steps else 1.0
+        self.after_update(updates, variables_of(self) if trainable_variables is None else trainable_variables)
 
     def before_update(self, gradients):
         norm = ops.sqrt(sum(squared_norm(gradient) for gradient in gradients))
@@ -87,10 +100,12 @@ class _ClippingAndAveraging(UpdateOptimizer):
         if self.clip_norm is not None:
             self._clip_factor = self.clip_norm / ops.maximum(norm, self.clip_norm)
 
-    def after_update(self, updates):
+    def after_update(self, updates, variables):
         """Moves the averages to the weights: by 1 / steps, as a mean, until that is below 1 - momentum.
 
-        `updates` is 1, or 0 if the gradients of the batch were only added to those of others.
+        Args:
+            updates: 1, or 0 if the gradients of the batch were only added to those of others.
+            variables: Those that were updated.
         """
         if not self.averages:
             return
@@ -234,11 +249,11 @@ class ClippedSGD(_ClippingAndAveraging, keras.optimizers.SGD):
         )
         self.decoupled_weight_decay = decoupled_weight_decay
 
-    def after_update(self, updates):
+    def after_update(self, updates, variables):
         if self.decoupled_weight_decay:
-            for variable in variables_of(self):
+            for variable in variables:
                 variable.assign(variable * ops.cast(1 - updates * self.decoupled_weight_decay, variable.dtype))
-        super().after_update(updates)
+        super().after_update(updates, variables)
 
     def update_step(self, gradient, variable, learning_rate):
         descend(variable, gradient, ops.cast(learning_rate, "float32") * self._clip_factor)

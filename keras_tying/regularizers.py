@@ -62,10 +62,10 @@ class ProjectionRegularizer(keras.regularizers.Regularizer):
 class ActivationRegularizer(keras.regularizers.Regularizer):
     """Penalty on large hidden states (AR): `scale * B * T * mean(h^2)` for hidden states `h` `[B, T, H]`.
 
-    It is for the argument `activity_regularizer` of a layer; Keras divides the penalty by the `B` rows of the batch. It
-    belongs to a loss that is summed over the `T` steps of a window, as `SequenceCrossEntropy()` is: `scale` is then the
-    alpha of the paper, whose loss is a mean over steps. Merity et al. regularize the outputs of the last layer after
-    dropout.
+    It is for the argument `activity_regularizer` of a layer; Keras divides the penalty by the `B` rows of the batch.
+    States `[B, H]` that the layer returns too have no penalty. It belongs to a loss that is summed over the `T` steps
+    of a window, as `SequenceCrossEntropy()` is: `scale` is then the alpha of the paper, whose loss is a mean over
+    steps. Merity et al. regularize the outputs of the last layer after dropout.
 
     Args:
         scale: Float, alpha, at least 0. Defaults to 2.
@@ -98,8 +98,9 @@ class ActivationRegularizer(keras.regularizers.Regularizer):
 class TemporalActivationRegularizer(keras.regularizers.Regularizer):
     """Penalty on changes of hidden states (TAR): `scale * B * T * mean((h_{t+1} - h_t)^2)` for `[B, T, H]`.
 
-    It is for the argument `activity_regularizer` of a layer. For the scale see `ActivationRegularizer`. Merity et al.
-    regularize the outputs of the last layer before dropout. A window of one step has no changes and no penalty.
+    It is for the argument `activity_regularizer` of a layer. For the scale and for states see `ActivationRegularizer`.
+    Merity et al. regularize the outputs of the last layer before dropout. A window of one step has no changes and no
+    penalty.
 
     Args:
         scale: Float, beta, at least 0. Defaults to 1.
@@ -130,7 +131,12 @@ class TemporalActivationRegularizer(keras.regularizers.Regularizer):
 
 
 def _mean_square(x, hidden, scale):
-    """`scale` times the mean square of `x`, times rows and steps of `hidden` `[B, T, H]`; 0 without elements."""
+    """`scale` times the mean square of `x`, times rows and steps of `hidden` `[B, T, H]`.
+
+    It is 0 without elements, and for states `[B, H]`.
+    """
+    if len(hidden.shape) != 3:
+        return ops.zeros((), "float32")
     squares = ops.sum(ops.square(ops.cast(x, "float32")))
     positions = ops.cast(ops.shape(hidden)[0] * ops.shape(hidden)[1], "float32")
     return scale * positions * ops.divide_no_nan(squares, ops.cast(ops.size(x), "float32"))

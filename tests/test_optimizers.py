@@ -37,6 +37,14 @@ def test_decoupled_weight_decay_multiplies_parameters_after_the_update():
     np.testing.assert_allclose(variable, [0.75 * 1.5, 0.75 * -4.5])
 
 
+def test_decoupled_weight_decay_leaves_variables_that_are_not_updated():
+    variables = [keras.Variable([2.0]), keras.Variable([2.0])]
+    optimizer = ClippedSGD(0.5, decoupled_weight_decay=0.25)
+    optimizer.build(variables)
+    optimizer.apply([keras.ops.zeros(1)], variables[:1])
+    np.testing.assert_allclose(variables, [[1.5], [2.0]])
+
+
 def test_sparse_gradient_with_repeated_rows_equals_the_dense_gradient():
     rows, places = np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]], "float32"), [2, 0, 2]
     dense = np.zeros((4, 2), "float32")
@@ -138,6 +146,21 @@ def test_a_mean_begins_when_it_is_started(rng):
         weights.append(np.array(variable))
         expected = weights[-1] if step < 4 else np.mean(weights[4:], axis=0)
         np.testing.assert_allclose(optimizer.averages[0], expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("arguments", [{}, {"average_momentum": 1.0, "average_from_start": False}])
+def test_a_mean_cannot_be_started_before_the_averages_exist(arguments):
+    with pytest.raises(ValueError, match=r"`start_averaging` needs `average_momentum`, and .* built=False"):
+        ClippedSGD(**arguments).start_averaging()
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "bfloat16"])
+def test_averages_are_at_least_float32(dtype):
+    variable = keras.Variable([1 / 3], dtype=dtype)
+    optimizer = ClippedSGD(average_momentum=0.5)
+    optimizer.apply([keras.ops.zeros(1, dtype)], [variable])
+    assert optimizer.averages[0].dtype == {"bfloat16": "float32"}.get(dtype, dtype)
+    np.testing.assert_array_equal(np.array(optimizer.averages[0], "float64"), np.array(variable, "float64"))
 
 
 def test_averaged_weights_are_exchanged_for_a_while_or_for_good(rng):

@@ -1,3 +1,4 @@
+import keras
 import numpy as np
 import pytest
 
@@ -36,6 +37,14 @@ def test_activation_penalties_are_those_of_the_formulas(rng):
     changes = np.diff(hidden, axis=1)
     np.testing.assert_allclose(TemporalActivationRegularizer(scale=0.5)(hidden), 10.5 * np.mean(changes**2), rtol=1e-5)
     assert float(TemporalActivationRegularizer()(hidden[:, :1])) == 0
+
+
+@pytest.mark.parametrize("kind", [ActivationRegularizer, TemporalActivationRegularizer])
+def test_returned_states_are_not_penalized(rng, kind):
+    inputs = rng.normal(size=(3, 7, 5)).astype("float32")
+    layer = keras.layers.LSTM(4, return_sequences=True, return_state=True, activity_regularizer=kind())
+    hidden, *_ = layer(inputs)
+    np.testing.assert_allclose(float(sum(layer.losses)), float(kind()(hidden)) / 3, rtol=1e-5)
 
 
 @pytest.mark.parametrize("kind", [ActivationRegularizer, TemporalActivationRegularizer])

@@ -31,6 +31,15 @@ def mask_of(tensor):
     return backend.get_keras_mask(tensor)
 
 
+def variables_as_they_are():
+    """A context in which variables are not cast to the compute dtype.
+
+    `AutocastScope(None)`: a layer with `autocast=False` has its variables cast if it is called outside a model, or in a
+    model that has no mixed precision.
+    """
+    return backend.AutocastScope(None)
+
+
 def layers_before(tensor):
     """The layers whose outputs a symbolic tensor depends on, the nearest first, with those of nested models.
 
@@ -329,7 +338,9 @@ class QuantizableEmbedding(keras.layers.ReversibleEmbedding):
         return ops.transpose(self._products(ops.eye(self.output_dim)))
 
     def _int8_call(self, inputs, reverse=False):
-        return self.finish(self._scores(inputs)) if reverse else self.mark_padding(self._vectors(inputs), inputs)
+        if reverse:
+            return self.finish(self._scores(inputs))
+        return self.mark_padding(ops.cast(self._vectors(inputs), self.compute_dtype), inputs)
 
     _int4_call = _int8_call
 

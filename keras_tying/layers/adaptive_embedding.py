@@ -7,7 +7,7 @@ import keras
 from keras import initializers, ops
 
 from keras_tying.backend import ANY_SHAPE
-from keras_tying.backend.keras_internals import set_mask
+from keras_tying.backend.keras_internals import set_mask, variables_as_they_are
 from keras_tying.checks import check_integer
 from keras_tying.layers.initial_weights import another
 from keras_tying.layers.lookup import lookup
@@ -187,7 +187,8 @@ class AdaptiveEmbedding(Shareable, keras.layers.Layer):
         return self.add_weight(shape=shape, initializer=another(initializer), name=name)
 
     def call(self, inputs, reverse=False):
-        return self._log_probabilities(inputs) if reverse else self._embed(inputs)
+        with variables_as_they_are():
+            return self._log_probabilities(inputs) if reverse else self._embed(inputs)
 
     def _embed(self, ids):
         if keras.backend.standardize_dtype(ids.dtype) not in ("int32", "int64"):

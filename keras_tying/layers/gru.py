@@ -109,11 +109,11 @@ def gru_sequence(projected, recurrent_kernel, mask=None, reverse=False):
     def step(state, inputs):
         projected, live = inputs
         new_state = gru_step(projected, ops.matmul(state, recurrent_kernel), state)
-        state = state + live * (new_state - state)
+        state = ops.where(live, new_state, state)
         return state, state
 
     batch, steps = ops.shape(projected)[0], ops.shape(projected)[1]
-    live = ops.ones((batch, steps), projected.dtype) if mask is None else ops.cast(mask, projected.dtype)
+    live = ops.ones((batch, steps), "bool") if mask is None else ops.cast(mask, "bool")
     sequences = ops.swapaxes(projected, 0, 1), ops.expand_dims(ops.swapaxes(live, 0, 1), -1)
     start = ops.zeros((batch, recurrent_kernel.shape[0]), projected.dtype)
     _, states = ops.scan(step, start, sequences, reverse=reverse)

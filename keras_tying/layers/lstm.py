@@ -55,7 +55,7 @@ def scan_loop(layer, sequences, initial_state, mask, masks):
         live = _time_major(ops.cast(ops.expand_dims(mask, -1), sequences.dtype), layer.go_backwards)
     states, cell = recurrence(layer, prepared, initial_state, weights, masks, live)
     states = ops.swapaxes(states, 0, 1)
-    outputs = states if mask is None else _masked_outputs(layer, states, mask)
+    outputs = states if mask is None else masked_outputs(layer, states, mask)
     return outputs[:, -1], outputs, [states[:, -1], cell]
 
 
@@ -80,8 +80,8 @@ def recurrence(layer, prepared, states, weights, masks, live):
         prepared, *live = inputs
         new_hidden, new_cell = layer.next_states(layer.gates(prepared, hidden, weights, masks), cell)
         if live:
-            new_cell = cell + live[0] * (new_cell - cell)
-            new_hidden = hidden + live[0] * (new_hidden - hidden)
+            new_cell = ops.where(live[0] > 0, new_cell, cell)
+            new_hidden = ops.where(live[0] > 0, new_hidden, hidden)
         return new_hidden, new_cell
 
     (_, cell), states = scan_time(step, tuple(states), [prepared] if live is None else [prepared, live])
@@ -120,7 +120,7 @@ def _time_major(tensor, go_backwards):
     return ops.flip(tensor, 0) if go_backwards else tensor
 
 
-def _masked_outputs(layer, states, mask):
+def masked_outputs(layer, states, mask):
     """Outputs at masked steps as in the Keras layer: the previous output, or zero."""
     mask = ops.flip(mask, 1) if layer.go_backwards else ops.convert_to_tensor(mask)
     if not layer.zero_output_for_mask:

@@ -67,10 +67,11 @@ class SectionMeans(keras.layers.Layer):
 
     def weights_of(self, ids, lengths):
         """Weight `[B, k, L]` of each word in the mean of each section."""
-        places = ops.expand_dims(ops.arange(ids.shape[1], dtype="int32"), 0)
-        if self.split == "fixed":
-            lengths = ops.full_like(lengths, ids.shape[1])
+        length = ops.shape(ids)[1]
+        places = ops.expand_dims(ops.arange(length, dtype="int32"), 0)
         lengths = ops.expand_dims(ops.cast(lengths, "int32"), -1)
+        if self.split == "fixed":
+            lengths = ops.zeros_like(lengths) + length
         section = ops.where(places < lengths, places * self.sections // ops.maximum(lengths, 1), -1)
         section = ops.where(ids < self.stop_words, -1, section)
         chosen = ops.equal(

@@ -5,7 +5,7 @@ import copy
 import keras
 from keras import constraints, initializers, ops, regularizers
 
-from keras_tying.backend.keras_internals import QuantizableEmbedding
+from keras_tying.backend.keras_internals import QuantizableEmbedding, variables_as_they_are
 from keras_tying.checks import check_number
 from keras_tying.layers.initial_weights import another
 from keras_tying.layers.lookup import lookup
@@ -155,8 +155,10 @@ class TiedEmbedding(Shareable, QuantizableEmbedding):
         return self.embeddings if self.tie_weights else ops.transpose(self.reverse_embeddings)
 
     def call(self, inputs, reverse=False):
-        if not reverse:
-            return self._embed(inputs)
+        with variables_as_they_are():
+            return self._score(inputs) if reverse else self._embed(inputs)
+
+    def _score(self, inputs):
         dtype = self.reverse_dtype or self.compute_dtype
         kernel = ops.transpose(self.embeddings) if self.tie_weights else self.reverse_embeddings
         logits = ops.matmul(ops.cast(inputs, dtype), ops.cast(kernel, dtype))

@@ -55,7 +55,7 @@ class SequenceCrossEntropy(keras.losses.Loss):
 
     Raises:
         ValueError: If an argument is outside its range; when called, if the shapes do not fit, or if a NumPy array of
-            targets without a mask has an id outside `[0, V)`.
+            targets without a mask has an id that is no integer or outside `[0, V)`.
 
     Example:
 
@@ -80,6 +80,7 @@ class SequenceCrossEntropy(keras.losses.Loss):
         ignore_id=None,
     ):
         super().__init__(name=name, dtype=dtype)
+        self._given_dtype = dtype and self.dtype
         if reduction not in REDUCTIONS:
             raise ValueError(f"`reduction` must be one of {REDUCTIONS}. Received: reduction={reduction!r}")
         check_rate("label_smoothing", label_smoothing)
@@ -221,6 +222,7 @@ class SequenceCrossEntropy(keras.losses.Loss):
             "label_smoothing": self.label_smoothing,
             "temperature": self.temperature,
             "ignore_id": self.ignore_id,
+            **({"dtype": self._given_dtype} if self._given_dtype else {}),
         }
 
 

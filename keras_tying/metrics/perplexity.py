@@ -11,7 +11,8 @@ from keras_tying.losses.cross_entropy import SequenceCrossEntropy
 class Perplexity(keras.metrics.Metric):
     """The exponential of the mean negative log-likelihood of all tokens since the last reset.
 
-    The metric accumulates sum and count, so the result does not depend on the division into batches.
+    The metric accumulates sum and count, so the result does not depend on the division into batches, as long as the
+    tokens of a reset are fewer than 2^26: of more, float32 loses part of each batch.
 
     Args:
         ignore_id: Optional target that does not count, for example -1. Models take that of their loss.
@@ -40,7 +41,7 @@ class Perplexity(keras.metrics.Metric):
 
     def update_losses(self, losses, counted):
         """Adds negative log-likelihoods `losses` with weights `counted`, both `[...]`."""
-        self.total.assign_add(ops.sum(losses * counted))
+        self.total.assign_add(ops.sum(losses * ops.cast(counted, losses.dtype)))
         self.count.assign_add(ops.sum(counted))
 
     def result(self):

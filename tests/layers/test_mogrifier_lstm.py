@@ -82,12 +82,14 @@ def test_in_bfloat16_gradients_are_near_those_in_float32(rng):
         assert 0 < np.abs(found - expected).max() < 0.05 * np.abs(expected).max()
 
 
-def test_masked_steps_change_nothing(rng):
-    inputs = rng.normal(size=(2, 4, 4)).astype("float32")
+@pytest.mark.parametrize("steps", [4, 20])  # unrolled, and looped
+def test_masked_steps_change_nothing(rng, steps):
+    inputs = rng.normal(size=(2, steps, 4)).astype("float32")
     layer = built(rng, inputs, rounds=3)
-    mask = np.array([[True, True, False, False], [True, True, True, True]])
-    _, hidden, cell = layer(inputs, mask=mask)
     _, expected, expected_cell = layer(inputs[:, :2])
+    mask = np.array([[True] * 2 + [False] * (steps - 2), [True] * steps])
+    inputs[~mask] = np.nan
+    _, hidden, cell = layer(inputs, mask=mask)
     np.testing.assert_allclose(hidden[0], expected[0], atol=1e-6)
     np.testing.assert_allclose(cell[0], expected_cell[0], atol=1e-6)
     assert np.abs(hidden[1] - expected[1]).max() > 1e-3

@@ -1,3 +1,4 @@
+import keras
 import numpy as np
 import pytest
 from keras import ops
@@ -29,6 +30,17 @@ def test_sections_equal_a_loop_over_words(rng, sections, split, stop_words):
     received = SectionMeans(sections=sections, split=split, stop_words=stop_words)(vectors, ids, lengths)
     expected = looped(vectors, ids, lengths, sections, split, stop_words)
     np.testing.assert_allclose(ops.convert_to_numpy(received), expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("split", ["adaptive", "fixed"])
+def test_sentences_of_any_length_in_a_model(rng, split):
+    inputs = keras.Input((None, 3)), keras.Input((None,), dtype="int32"), keras.Input((), dtype="int32")
+    model = keras.Model(inputs, SectionMeans(sections=2, split=split)(*inputs))
+    for length in (4, 6):
+        vectors, ids = rng.normal(size=(2, length, 3)).astype("float32"), rng.integers(0, 6, (2, length))
+        lengths = np.array([length, 2])
+        received = model.predict((vectors, ids, lengths), verbose=0)
+        np.testing.assert_allclose(received, looped(vectors, ids, lengths, 2, split, 0), atol=1e-6)
 
 
 @pytest.mark.parametrize(

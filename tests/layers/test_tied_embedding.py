@@ -208,6 +208,39 @@ def test_gradient_of_lora_is_the_sum_over_both_roles(mode):
         np.testing.assert_allclose(received, expected, atol=0.02 * np.abs(expected).max())
 
 
+@pytest.mark.parametrize("lora", [False, True])
+@pytest.mark.parametrize("place", ["alone", "in a float32 model", "in a mixed model"])
+def test_gradients_of_repeated_words_are_summed_in_full_precision(place, lora):
+    layer = TiedEmbedding(V, H, dtype="mixed_bfloat16", lora_rank=2 if lora else None)
+    layer.build()
+    if lora:
+        layer.lora_embeddings_a.assign(np.ones(layer.lora_embeddings_a.shape))
+    call = layer
+    if place != "alone":
+        words = keras.Input((None,), dtype="int32")
+        call = keras.Model(words, layer(words), **({"dtype": "mixed_bfloat16"} if "mixed" in place else {}))
+    variable = layer.lora_embeddings_b if lora else layer.embeddings
+    with tf.GradientTape() as tape:
+        total = tf.reduce_sum(tf.cast(call(np.full((1, 1000), 3)), tf.float32))
+    gradient = np.array(tape.gradient(total, variable.value))
+    np.testing.assert_allclose(gradient[0] if lora else gradient[3], 1000, rtol=2**-8)
+
+
+def test_scores_in_float32_are_those_of_the_matrix_in_float32(rng):
+    layer = TiedEmbedding(V, H, dtype="mixed_bfloat16", reverse_dtype="float32")
+    layer.build()
+    hidden = rng.normal(size=(5, H)).astype("float32")
+    np.testing.assert_allclose(layer(hidden, reverse=True), hidden @ np.array(layer.embeddings).T, atol=1e-6)
+
+
+@pytest.mark.parametrize("mode", ["int8", "int4"])
+def test_quantized_lookup_has_the_type_of_the_specification(mode):
+    words = keras.Input((None,), dtype="int32")
+    model = keras.Model(words, TiedEmbedding(V, H, dtype="mixed_bfloat16")(words), dtype="mixed_bfloat16")
+    model.quantize(mode)
+    assert keras.backend.standardize_dtype(model(np.array([[3, 1]])).dtype) == model.output.dtype == "bfloat16"
+
+
 @pytest.mark.parametrize("mode", ["int8", "int4"])
 def test_quantized_lookup_marks_padding(mode):
     embedding = TiedEmbedding(V, H, mask_zero=True)

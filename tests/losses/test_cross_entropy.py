@@ -186,3 +186,22 @@ def test_arguments_out_of_range_raise(arguments, message):
 def test_config_round_trip():
     loss = SequenceCrossEntropy(reduction="mean", label_smoothing=0.1, temperature=2.0, ignore_id=3)
     assert SequenceCrossEntropy.from_config(loss.get_config()).get_config() == loss.get_config()
+
+
+def test_a_given_dtype_is_in_the_configuration():
+    loss = SequenceCrossEntropy(dtype="float64")
+    assert SequenceCrossEntropy.from_config(loss.get_config()).dtype == "float64"
+    assert "dtype" not in SequenceCrossEntropy().get_config()
+
+
+def test_perplexity_in_float64(rng):
+    targets, logits = batch(rng)
+    keras.config.set_floatx("float64")
+    try:
+        metric = Perplexity()
+        metric.update_state(targets, np.asarray(logits, "float64"))
+        result = metric.result()
+    finally:
+        keras.config.set_floatx("float32")
+    _, tokens = losses_from_logits(logits, tf.constant(targets))
+    np.testing.assert_allclose(result, np.exp(np.mean(tokens)), rtol=1e-5)

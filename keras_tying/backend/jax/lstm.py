@@ -57,7 +57,7 @@ def _forward(next_states, prepared, states, kernel, masks, live):
 
 def _live(new, states, live):
     """The new states, or those before a masked step."""
-    return new if live is None else tuple(a + live * (b - a) for a, b in zip(states, new, strict=True))
+    return new if live is None else tuple(jnp.where(live > 0, b, a) for a, b in zip(states, new, strict=True))
 
 
 def _before(states, after):

@@ -121,10 +121,7 @@ def _logits(states, parameters, output):
     logits = tf.matmul(states, parameters.embeddings, transpose_b=True)
     if parameters.bias is not None and not joined:
         logits = tf.nn.bias_add(logits, parameters.bias)
-    logits = tf.cast(logits, tf.float32)
-    if output.logit_soft_cap is not None:
-        logits = tf.tanh(logits / output.logit_soft_cap) * output.logit_soft_cap
-    return logits if output.temperature == 1 else logits / output.temperature
+    return portable.scaled_logits(tf.cast(logits, tf.float32), output)
 
 
 def _losses(logits, probabilities, targets, output):

@@ -23,7 +23,7 @@ def gru_sequence(projected, recurrent_kernel, mask=None, reverse=False):
             (state,), (projected, *live) = states, inputs
             new_state, gates = forward(projected, tf.matmul(state, kernel), state)
             if live:
-                new_state = state + live[0] * (new_state - state)
+                new_state = tf.where(live[0] > 0, new_state, state)
             return (new_state,), (new_state, gates)
 
         _, (states, gates) = scan(step, (start,), [as_sequence(projected), *live], [projected.dtype] * 2, reverse)

@@ -5,6 +5,7 @@ import math
 import tensorflow as tf
 
 from keras_tying.backend.replicas import replicas_in_step
+from keras_tying.backend.tensorflow.gradients import wide_dtype
 
 
 def lookup(matrix, ids, alone):
@@ -33,7 +34,9 @@ def _dense_gradient_lookup(matrix, ids):
 
         def gradient(upstream):
             rows = tf.reshape(upstream, [-1, width])
-            return tf.math.unsorted_segment_sum(rows, tf.reshape(ids, [-1]), vocabulary_size)
+            rows = tf.cast(rows, wide_dtype(rows.dtype))  # in bfloat16 the sum of equal rows stops at 256 of them
+            sums = tf.math.unsorted_segment_sum(rows, tf.reshape(ids, [-1]), vocabulary_size)
+            return tf.cast(sums, upstream.dtype)
 
         return tf.gather(matrix, ids), gradient
 

@@ -13,6 +13,7 @@ import tensorflow as tf
 from keras_tying.backend import portable
 from keras_tying.backend.tensorflow.gradients import by_transpose, sigmoid_gradient, tanh_gradient, wide_dtype
 from keras_tying.backend.tensorflow.scan import as_sequence, as_tensor, delayed, is_unrolled, scan
+from keras_tying.layers import lstm
 
 
 def run_loop(layer, sequences, initial_state, mask, training, masks):
@@ -29,7 +30,7 @@ def run_loop(layer, sequences, initial_state, mask, training, masks):
         layer.go_backwards,
         layer.cap_input_gate,
     )
-    outputs = states if mask is None else _masked_outputs(layer, states, mask)
+    outputs = states if mask is None else lstm.masked_outputs(layer, states, mask)
     return outputs[:, -1], outputs, [states[:, -1], cell]
 
 
@@ -92,14 +93,6 @@ def applies(layer):
         and layer.recurrent_activation is keras.activations.sigmoid
         and not tf.config.list_logical_devices("GPU")
     )
-
-
-def _masked_outputs(layer, states, mask):
-    """Outputs at masked steps as in the Keras layer: the previous output, or zero."""
-    mask = tf.reverse(mask, [1]) if layer.go_backwards else tf.convert_to_tensor(mask)
-    if not layer.zero_output_for_mask:
-        mask = tf.cumsum(tf.cast(mask, tf.int32), axis=1) > 0
-    return tf.where(mask[:, :, None], states, tf.zeros([], states.dtype))
 
 
 def lstm_sequence(
