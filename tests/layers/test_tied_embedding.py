@@ -9,6 +9,16 @@ from keras_tying.layers.lookup import embedding_matrix
 V, H = 11, 6
 
 
+def lookup_model(embedding, policy):
+    """A model of one lookup, made under a dtype policy."""
+    keras.config.set_dtype_policy(policy)
+    try:
+        words = keras.Input((None,), dtype="int32")
+        return keras.Model(words, embedding(words))
+    finally:
+        keras.config.set_dtype_policy("float32")
+
+
 def language_model(embedding):
     """The smallest language model: embed, square, score."""
     inputs = keras.Input((None,), dtype="int32")
@@ -209,16 +219,13 @@ def test_gradient_of_lora_is_the_sum_over_both_roles(mode):
 
 
 @pytest.mark.parametrize("lora", [False, True])
-@pytest.mark.parametrize("place", ["alone", "in a float32 model", "in a mixed model"])
+@pytest.mark.parametrize("place", ["alone", "float32", "mixed_bfloat16"])
 def test_gradients_of_repeated_words_are_summed_in_full_precision(place, lora):
     layer = TiedEmbedding(V, H, dtype="mixed_bfloat16", lora_rank=2 if lora else None)
     layer.build()
     if lora:
         layer.lora_embeddings_a.assign(np.ones(layer.lora_embeddings_a.shape))
-    call = layer
-    if place != "alone":
-        words = keras.Input((None,), dtype="int32")
-        call = keras.Model(words, layer(words), **({"dtype": "mixed_bfloat16"} if "mixed" in place else {}))
+    call = layer if place == "alone" else lookup_model(layer, place)
     variable = layer.lora_embeddings_b if lora else layer.embeddings
     with tf.GradientTape() as tape:
         total = tf.reduce_sum(tf.cast(call(np.full((1, 1000), 3)), tf.float32))
@@ -235,8 +242,7 @@ def test_scores_in_float32_are_those_of_the_matrix_in_float32(rng):
 
 @pytest.mark.parametrize("mode", ["int8", "int4"])
 def test_quantized_lookup_has_the_type_of_the_specification(mode):
-    words = keras.Input((None,), dtype="int32")
-    model = keras.Model(words, TiedEmbedding(V, H, dtype="mixed_bfloat16")(words), dtype="mixed_bfloat16")
+    model = lookup_model(TiedEmbedding(V, H, dtype="mixed_bfloat16"), "mixed_bfloat16")
     model.quantize(mode)
     assert keras.backend.standardize_dtype(model(np.array([[3, 1]])).dtype) == model.output.dtype == "bfloat16"
 
