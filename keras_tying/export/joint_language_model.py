@@ -6,12 +6,13 @@ import keras
 import tensorflow as tf
 
 from keras_tying.data import Vocabulary
+from keras_tying.data.bitext import PAIR
 from keras_tying.export.rows import first_of_each_row, largest, option
 from keras_tying.export.saving import check_backend, checked, save_signatures, trace
 from keras_tying.export.text import TextInGraph, split_at_whitespace
 
-FAR = 2**30
-"""A position beyond any sentence."""
+FAR = 2**40
+"""A position beyond any sentence, and a distance beyond that of any link."""
 
 
 def export_joint_language_model(
@@ -105,6 +106,7 @@ class ServedJointLanguageModel:
 
     def _inputs(self, source, alignment, history):
         """Inputs of the model, by name."""
+        links = parsed_links(alignment)
         history_ids = self.target.encode(history)
         length = self.model.order - 1
         padded = tf.concat([tf.fill([history_ids.nrows(), length], self._end(self.target)), history_ids], axis=1)
@@ -115,7 +117,7 @@ class ServedJointLanguageModel:
         ends = tf.fill([source_ids.nrows(), 1], self._end(self.source))
         source_ids = tf.concat([source_ids, ends], axis=1)
         if self.model.window:
-            position = affiliated(alignment, source_ids.row_lengths(), history_ids.row_lengths())
+            position = affiliated(links, source_ids.row_lengths(), history_ids.row_lengths())
             inputs["window"] = self._window(source_ids, position)
         if self.model.global_context:
             shape = [None, self.model.sentence_length]
@@ -135,23 +137,27 @@ class ServedJointLanguageModel:
         return tf.constant(text.end_id, tf.int64)
 
 
-def affiliated(alignment, source_lengths, word):
+def parsed_links(alignment):
+    """Source and target positions, `int64 [B, (M), 2]`, of links `i-j`, `string [B]`."""
+    links = split_at_whitespace(alignment)
+    well_formed = tf.strings.regex_full_match(links.flat_values, PAIR.pattern)
+    pairs = checked(links.flat_values, well_formed, "alignment must be links such as 0-0 1-2")
+    numbers = tf.strings.split(pairs, "-").to_tensor("0", shape=[None, 2])
+    return links.with_flat_values(tf.strings.to_number(numbers, tf.int64))
+
+
+def affiliated(links, source_lengths, word):
     """Source position of one target word per sentence pair.
 
     Args:
-        alignment: Links `i-j`, `string [B]`.
+        links: See `parsed_links`.
         source_lengths: Lengths of the source sentences, including ends, `int64 [B]`.
         word: Positions of the target words, `int64 [B]`.
 
     Returns:
         Source positions, `int64 [B]`.
     """
-    links = split_at_whitespace(alignment)
-    numbers = tf.strings.to_number(tf.strings.split(links.flat_values, "-").to_tensor("", shape=[None, 2]), tf.int64)
-    source, target = (
-        links.with_flat_values(numbers[:, side]).to_tensor(FAR)
-        for side in (0, 1)  # [B, M]
-    )
+    source, target = (links.with_flat_values(links.flat_values[:, side]).to_tensor(FAR) for side in (0, 1))  # [B, M]
     real = target < FAR
     within = tf.reduce_all(~real | (source < source_lengths[:, None]))
     source = checked(source, within, "a link points beyond the end of its source sentence")

@@ -31,7 +31,6 @@ class TextInGraph(tf.Module):
 
     def encode(self, sentences: tf.Tensor) -> tf.RaggedTensor:
         """Converts sentences, `string [B]`, to ids, `int64 [B, (T)]`."""
-        sentences = tf.strings.regex_replace(sentences, f"^{BYTE_ORDER_MARK}", "")
         if self.is_lower_cased:
             sentences = self._lower_cased(sentences)
         for pattern, replacement in self.rewrites:
@@ -63,5 +62,9 @@ class TextInGraph(tf.Module):
 
 
 def split_at_whitespace(sentences: tf.Tensor) -> tf.RaggedTensor:
-    """Splits sentences, `string [B]`, where Python's `str.split` does, which `tf.strings.split` alone does not."""
+    """Splits sentences, `string [B]`, where Python's `str.split` does, which `tf.strings.split` alone does not.
+
+    A byte order mark at the start is dropped.
+    """
+    sentences = tf.strings.regex_replace(sentences, f"^{BYTE_ORDER_MARK}", "")
     return tf.strings.split(tf.strings.regex_replace(sentences, WHITESPACE, " "))

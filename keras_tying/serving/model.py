@@ -19,6 +19,7 @@ log = logging.getLogger(__name__)
 BYTES_PER_CALL = 40_000
 """Bytes of text, padding included, that are computed per call, if it has several rows. It bounds the memory."""
 ASSERTION = re.compile(r"assertion failed: \[(.*?)\]")
+FUNCTION = re.compile(r"\{\{.*?\}\} ")
 
 
 class ServedModel:
@@ -130,5 +131,7 @@ def _in_parts(signature: Signature, inputs: dict[str, Any]) -> dict[str, np.ndar
 
 def _message(error: tf.errors.InvalidArgumentError) -> str:
     """The reason in one line, without the names of operations."""
-    found = ASSERTION.search(error.message)
-    return found[1] if found else error.message.strip().splitlines()[0]
+    if found := ASSERTION.search(error.message):
+        return found[1]
+    before_operations = error.message.partition("\n\t [[")[0]
+    return FUNCTION.sub("", before_operations.strip().rpartition("\n")[2])

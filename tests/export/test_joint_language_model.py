@@ -108,11 +108,31 @@ def test_the_trained_model_gives_in_python_what_the_signatures_give(words, model
 def test_a_word_without_links_is_affiliated_like_its_nearest_neighbour():
     import tensorflow as tf
 
-    from keras_tying.export.joint_language_model import affiliated
+    from keras_tying.export.joint_language_model import affiliated, parsed_links
 
-    links = tf.constant(["0-0 2-1", "0-0 2-4", "0-0 2-2 2-2 3-2", ""])
-    lengths = tf.fill([4], tf.constant(5, tf.int64))
-    assert affiliated(links, lengths, tf.constant([3, 2, 2, 0], tf.int64)).numpy().tolist() == [2, 2, 2, 4]
+    links = parsed_links(tf.constant(["0-0 2-1", "0-0 2-4", "0-0 2-2 2-2 3-2", "", "2-999999999"]))
+    lengths = tf.fill([5], tf.constant(5, tf.int64))
+    assert affiliated(links, lengths, tf.constant([3, 2, 2, 0, 0], tf.int64)).numpy().tolist() == [2, 2, 2, 4, 2]
+
+
+WRONG_LINKS = ["a-b", "5", "0-", "-", "0-0,1-1", "1-2-3", "0-0-7", "0-99999999999", "0-0 x"]
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_links_that_python_refuses_are_refused(words, models, name):
+    import tensorflow as tf
+
+    from keras_tying.export.joint_language_model import ServedJointLanguageModel
+    from keras_tying.export.text import TextInGraph
+
+    texts = [TextInGraph(vocabulary, "spaces") for vocabulary in words]
+    endpoint = ServedJointLanguageModel(models[name], *texts).endpoints()["log_probabilities"]
+    trained = TrainedJointLanguageModel(models[name], *words, tokenization="spaces")
+    for links in WRONG_LINKS:
+        with pytest.raises(ValueError, match="`alignment` must be links such as '0-0 1-2'"):
+            trained.next_words("a b", links, "x")
+        with pytest.raises(tf.errors.InvalidArgumentError, match="alignment must be links such as 0-0 1-2"):
+            endpoint(tf.constant(["a b", "a"]), tf.constant(["\ufeff0-0 1-0", links]), tf.constant(["x", ""]))
 
 
 def test_a_vocabulary_of_another_size_is_refused(tmp_path, words):

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from keras_tying.serving import model as serving_model
 from keras_tying.serving import signatures
@@ -173,6 +174,33 @@ def test_a_request_that_fails_does_not_fail_those_beside_it(ask):
     assert [status for status, _ in found] == [200, 400, 400, 200]
     assert found[2][1] == {"error": "a link points beyond the end of its source sentence"}
     assert found[0] == ask("nnjm", good)[0]
+
+
+@pytest.mark.parametrize("links", ["a-b", "5", "0-", "-", "0-0,1-1", "1-2-3"])
+def test_links_of_another_form_are_named(ask, links):
+    inputs = {"source": ["a b"], "alignment": [links], "history": ["x"], "k": 1}
+    assert ask("nnjm", {"signature_name": "next_word", "inputs": inputs}) == [
+        (400, {"error": "alignment must be links such as 0-0 1-2"})
+    ]
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "Graph execution error:\n\nDetected at node N defined at (most recent call last):\n<stack trace unavailable>\n"
+        "no number: x\n\t [[{{node N}}]] [Op:__inference_f_6]",
+        "{{function_node __inference_f_6}} no number: x\n\t [[{{node N}}]] [Op:__inference_f_6]",
+        "no number: x",
+    ],
+)
+def test_the_reason_of_an_error_has_one_line_without_names_of_operations(trained, message):
+    def fails(_):
+        raise tf.errors.InvalidArgumentError(None, None, message)
+
+    served = ServedModel(trained["words"], "words")
+    served.signatures["vector"] = replace(served.signatures["vector"], run=fails)
+    (reply,) = served.answer([b'{"signature_name": "vector", "inputs": ["king"]}'])
+    assert (reply.status, json.loads(reply.body)) == (400, {"error": "no number: x"})
 
 
 def test_an_unexpected_error_is_logged_and_has_the_status_500(trained, caplog):
