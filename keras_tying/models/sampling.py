@@ -20,7 +20,7 @@ def candidate_scores(scores, temperature, top_k=None, top_p=None):
         scores: Scores of all words `[B, V]`.
         temperature: Scores are divided by it; 0 excludes all words but the likeliest.
         top_k: Number of likeliest words to keep, from 1 to `V`.
-        top_p: Keeps the smallest set of likeliest words that has this probability, in (0, 1].
+        top_p: Keeps the smallest set of likeliest words that has this probability, in (0, 1]; 1 keeps all.
 
     All arguments but `scores` are numbers or scalar tensors. With both limits, a word must meet both.
     Without limits (`None`) the scores are not sorted.
@@ -41,7 +41,9 @@ def candidate_scores(scores, temperature, top_k=None, top_p=None):
     ranked = ops.flip(ops.sort(scores, axis=-1), axis=-1)
     probabilities = ops.softmax(ranked, axis=-1)
     before = ops.cumsum(probabilities, axis=-1) - probabilities
-    reaching = ops.sum(ops.cast(before < ops.cast(top_p, "float32"), "int32"), axis=-1, keepdims=True)
+    top_p = ops.cast(top_p, "float32")
+    within = (before < top_p) | (top_p >= 1)  # rounding lets the sum reach 1 before the last words
+    reaching = ops.sum(ops.cast(within, "int32"), axis=-1, keepdims=True)
     allowed = ops.where(drawing, ops.minimum(reaching, ops.cast(top_k, "int32")), 1)
     least = ops.take_along_axis(ranked, allowed - 1, axis=-1)
     return ops.where(scores < least, EXCLUDED, scores)

@@ -2,6 +2,7 @@ import keras
 import numpy as np
 import pytest
 
+from keras_tying.models.sampling import EXCLUDED, candidate_scores
 from keras_tying.zoo import recurrent_language_model
 
 V, H = 13, 4
@@ -63,6 +64,15 @@ def test_top_k_and_top_p_leave_only_the_likeliest_words():
     assert set(model.generate(prefix, 1, top_k=3, seed=0)[:, 0]) == set(ranked[:3])
     reach = probabilities[ranked[:4]].sum() - 1e-4
     assert set(model.generate(prefix, 1, top_p=float(reach), seed=0)[:, 0]) == set(ranked[:4])
+
+
+def test_top_p_of_one_leaves_all_words(rng):
+    scores = rng.normal(scale=3, size=(64, 1000)).astype("float32")
+    probabilities = np.exp(np.sort(scores[-1])[::-1].astype("float64"))
+    half = np.searchsorted(np.cumsum(probabilities / probabilities.sum()), 0.5) + 1
+    top_p = np.where(np.arange(64) < 63, 1, 0.5)[:, None]
+    kept = keras.ops.convert_to_numpy(candidate_scores(scores, 1.0, 1000, top_p)) > EXCLUDED
+    assert kept.sum(axis=1).tolist() == [1000] * 63 + [half]
 
 
 @pytest.mark.parametrize(
