@@ -143,17 +143,16 @@ class ServedLanguageModel:
             return self._logits_at(text, tf.cast(lengths, tf.int32) - 1), [text], lengths
         rows = tf.shape(inputs)[0]
         states = self.model.zero_states(rows)
-        logits = tf.zeros([rows, self.model.vocabulary_size])
+        hidden = tf.zeros([rows, self.model.hidden_size])
 
-        def step(t, logits, states):
-            hidden, new_states = self.model.hidden_states(inputs[:, t : t + 1], states, training=False)
+        def step(t, hidden, states):
+            new_hidden, new_states = self.model.hidden_states(inputs[:, t : t + 1], states, training=False)
             reading = (tf.cast(t, tf.int64) < lengths)[:, None]
-            last = (tf.cast(t, tf.int64) == lengths - 1)[:, None]
             states = [tf.where(reading, new, old) for new, old in zip(new_states, states, strict=True)]
-            return t + 1, tf.where(last, self._logits(hidden[:, 0]), logits), states
+            return t + 1, tf.where(reading, tf.cast(new_hidden[:, 0], tf.float32), hidden), states
 
-        _, logits, states = tf.while_loop(lambda t, *_: t < tf.shape(inputs)[1], step, (0, logits, states))
-        return logits, states, lengths
+        _, hidden, states = tf.while_loop(lambda t, *_: t < tf.shape(inputs)[1], step, (0, hidden, states))
+        return self._logits(hidden), states, lengths
 
     def _read_next(self, words, state, positions):
         """Reads one more word per text, `words` `[B]` at `positions` `[B]`; returns the logits and the state."""

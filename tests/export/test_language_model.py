@@ -8,6 +8,10 @@ import tensorflow as tf
 from keras_tying import zoo
 from keras_tying.data import tokenize
 from keras_tying.export import export_language_model
+from keras_tying.export.language_model import ServedLanguageModel
+from keras_tying.export.rows import option
+from keras_tying.export.saving import trace
+from keras_tying.export.text import TextInGraph
 from keras_tying.inference import TrainedLanguageModel
 from keras_tying.layers import TiedEmbedding
 from keras_tying.models import LanguageModel
@@ -112,6 +116,17 @@ def test_the_trained_model_gives_in_python_what_the_signatures_give(answers, mod
         words, probabilities = zip(*trained.next_words(sentence, 3), strict=True)
         assert list(words) == served["words"][i]
         np.testing.assert_allclose(probabilities, served["probabilities"][i], rtol=1e-4)
+
+
+def test_next_words_are_scored_once_after_the_last_word_of_the_prefix(models, vocabulary, monkeypatch):
+    model, graphs = models["recurrent"], []
+    scores = model.scores
+    monkeypatch.setattr(
+        model, "scores", lambda hidden: graphs.append(tf.compat.v1.get_default_graph().name) or scores(hidden)
+    )
+    served = ServedLanguageModel(model, TextInGraph(vocabulary, "words"))
+    trace({"next_word": (served.next_word, (tf.TensorSpec([None], tf.string), option(tf.int32)))})
+    assert graphs == ["next_word"]  # not in the body of the loop
 
 
 def test_the_tied_matrix_is_exported_once(folders, models, name):
