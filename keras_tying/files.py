@@ -150,14 +150,20 @@ def waiting_for(folder: Path, write: Callable[[], T], seconds: float = AWAY_SECO
         time.sleep(1)
 
 
-def remove_unfinished(folder: Path) -> None:
+def remove_unfinished(folder: Path, only: str | None = None) -> None:
     """Removes what killed processes left unfinished in a folder. No other process may be writing there.
 
     A folder that was moved away, and whose place no new one has taken, is put back.
+
+    Args:
+        folder: The folder.
+        only: Name of the only file or folder in it whose leftovers are removed. Default: all.
     """
     for path in folder.glob(f".*{UNFINISHED}"):
+        name = path.name[1:].removesuffix(UNFINISHED).rpartition(".")[0]  # between are letters of `mkdtemp`
+        if only not in (None, name):
+            continue
         if path.is_dir() and not path.is_symlink():
-            name = path.name[1:].removesuffix(UNFINISHED).rpartition(".")[0]  # between are letters of `mkdtemp`
             old, place = path / f"{OLD}{name}", folder / name
             if os.path.lexists(old) and not os.path.lexists(place):
                 old.rename(place)

@@ -141,6 +141,13 @@ def test_only_what_is_unfinished_is_removed(tmp_path):
     assert sorted(os.listdir(tmp_path)) == [".hidden", "file.unfinished"]
 
 
+def test_only_leftovers_of_a_name_are_removed(tmp_path):
+    for name in (".1.x1.unfinished", ".1.keras.x2.unfinished", ".2.x3.unfinished"):
+        (tmp_path / name).mkdir()
+    remove_unfinished(tmp_path, "1")
+    assert sorted(os.listdir(tmp_path)) == [".1.keras.x2.unfinished", ".2.x3.unfinished"]
+
+
 @pytest.mark.parametrize("new_is_there", [False, True])
 @pytest.mark.parametrize("name", ["1", "old.1", "ver.1"])
 def test_a_folder_that_a_kill_left_moved_away_is_put_back(tmp_path, monkeypatch, name, new_is_there):

@@ -9,10 +9,13 @@ import tensorflow as tf
 from keras_tying import backend
 from keras_tying.data import Vocabulary
 from keras_tying.export.warm_up import write_warm_up
-from keras_tying.files import check_replaceable, keep_others, replacing
+from keras_tying.files import check_replaceable, keep_others, remove_unfinished, replacing
 
-FILES = ("saved_model.pb", "fingerprint.pb", "variables/*", "assets/*", "assets.extra/tf_serving_warmup_requests")
-"""The files of a SavedModel that an export writes. Others, such as warm-up requests of the user's own, are kept."""
+FILES = ("saved_model.pb", "fingerprint.pb", "variables/*", "assets/*")
+"""The files of a SavedModel that every export writes. Others are kept.
+
+Warm-up requests are kept if no new ones are written, that is, without tensorflow-serving-api.
+"""
 
 
 def check_exportable(model: keras.Model, vocabulary: Vocabulary) -> None:
@@ -72,10 +75,13 @@ def save_signatures(model: keras.Model, texts: tuple, signatures: dict, path: st
 def write_saved_model(module: tf.Module, signatures: dict, path: str | Path) -> None:
     """Writes a module, with warm-up requests, to a temporary folder, then replaces `path` with it.
 
+    What a killed export left unfinished is removed first. No other process may be writing to `path`.
+
     Raises:
         FileExistsError: If `path` holds something other than a SavedModel.
     """
     path = Path(path)
+    remove_unfinished(path.parent, path.name)
     check_replaceable(path, "saved_model.pb")
     path.parent.mkdir(parents=True, exist_ok=True)
     options = tf.saved_model.SaveOptions(experimental_custom_gradients=False)  # they are up to a third of a graph

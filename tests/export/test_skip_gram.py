@@ -105,3 +105,14 @@ def test_only_a_saved_model_is_replaced(tmp_path):
     assert own.read_text() == "mine"
     assert {*(tmp_path / "1").rglob("*")} == {*written, own.parent, own}
     assert sorted(path.name for path in tmp_path.iterdir()) == ["1", "notes.txt"]
+
+
+def test_what_a_killed_export_left_is_cleared_up(tmp_path):
+    model, words = zoo.skip_gram(4, units=1), Vocabulary(["king", "queen", "<unk>", "<eos>"])
+    export_skip_gram(model, words, tmp_path / "1")
+    (tmp_path / "1" / "mine").touch()
+    (tmp_path / ".1.abc.unfinished" / "1").mkdir(parents=True)
+    (tmp_path / "1").rename(tmp_path / ".1.abc.unfinished" / "old.1")  # killed before the new one was moved here
+    export_skip_gram(model, words, tmp_path / "1")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["1"]
+    assert (tmp_path / "1" / "mine").exists()

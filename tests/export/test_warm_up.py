@@ -40,7 +40,7 @@ def test_all_inputs_of_a_warm_up_request_have_one_row(exports, model):
         assert {tuple(tf.make_ndarray(value).shape) for value in request.inputs.values()} == {(1,)}
 
 
-def test_an_export_without_tensorflow_serving_api_has_no_warm_up_requests(monkeypatch, tmp_path):
+def test_an_export_without_tensorflow_serving_api_keeps_the_warm_up_requests_that_are_there(monkeypatch, tmp_path):
     import keras_tying as kt
     from keras_tying import export
     from keras_tying.export import warm_up
@@ -49,5 +49,9 @@ def test_an_export_without_tensorflow_serving_api_has_no_warm_up_requests(monkey
     words = kt.data.Vocabulary(["king", "queen", "tulip", "<unk>", "<eos>"])
     export.export_skip_gram(kt.zoo.skip_gram(len(words), units=4), words, tmp_path / "1")
     assert not (tmp_path / "1" / FILE).exists()
+    (tmp_path / "1" / FILE).parent.mkdir(exist_ok=True)
+    (tmp_path / "1" / FILE).write_text("mine")
+    export.export_skip_gram(kt.zoo.skip_gram(len(words), units=4), words, tmp_path / "1")
+    assert (tmp_path / "1" / FILE).read_text() == "mine"
     found = tf.saved_model.load(tmp_path / "1").signatures["vector"](words=tf.constant(["king"]))
     assert np.asarray(found["known"]).tolist() == [True]
