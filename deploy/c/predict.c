@@ -124,7 +124,11 @@ static TF_Tensor *tensor_of(const Entry *entry, int argc, char **argv) {
     if (entry->type == TF_STRING) {
       TF_StringInit((TF_TString *)place);
       TF_StringCopy((TF_TString *)place, values[i], strlen(values[i]));
-    } else if (entry->type == TF_INT32) *(int32_t *)place = strtol(values[i], &end, 10);
+    } else if (entry->type == TF_INT32) {
+      long long value = strtoll(values[i], &end, 10);
+      if (value < INT32_MIN || value > INT32_MAX) fail(entry->name, "expected an integer from -2147483648 to 2147483647");
+      *(int32_t *)place = value;
+    }
     else if (entry->type == TF_FLOAT) *(float *)place = strtof(values[i], &end);
     else fail(entry->name, "only strings, int32 and float32 are read");
     if (*end || end == values[i]) fail(entry->name, "expected a number");

@@ -79,6 +79,8 @@ def test_the_c_program_prints_what_python_computes(exports, predict, model, sign
         ("next_word", {"prefix": ["a"], "k": 0}, "k must be at least 1"),
         ("next_word", {"prefix": ["a"]}, "k: expected once, as INPUT=VALUE"),
         ("next_word", {"prefix": ["a"], "k": "two"}, "k: expected a number"),
+        ("next_word", {"prefix": ["a"], "k": 2**32 + 1}, "k: expected an integer from -2147483648 to 2147483647"),
+        ("next_word", {"prefix": ["a"], "k": -(10**30)}, "k: expected an integer from -2147483648 to 2147483647"),
         ("score", {}, "sentences: expected at least once, as INPUT=VALUE"),
         ("score", {"sentence": ["a"]}, "sentence=a: expected INPUT=VALUE with an input of the signature"),
         ("guess", {}, "guess: the model has no such signature"),
