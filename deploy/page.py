@@ -37,22 +37,28 @@ class Client:
 
     def models(self, signature: str) -> list[str]:
         """Names of the models that have a signature."""
-        signatures = {name: self._get(f"/{name}/metadata")["metadata"] for name in self._get("")["models"]}
+        signatures = {name: self._get("metadata", f"/{name}/metadata") for name in self._get("models")}
         return [name for name, each in signatures.items() if signature in each["signature_def"]["signature_def"]]
 
     def predict(self, model: str, signature: str, **inputs: Any) -> Any:
         """The outputs of a signature."""
-        return self._get(f"/{model}:predict", {"signature_name": signature, "inputs": inputs})["outputs"]
+        return self._get("outputs", f"/{model}:predict", {"signature_name": signature, "inputs": inputs})
 
-    def _get(self, path: str, content: Any = None) -> Any:
+    def _get(self, key: str, path: str = "", content: Any = None) -> Any:
+        """The value of a key of the answer."""
         data = None if content is None else json.dumps(content).encode()
         try:
             with urlopen(Request(self.address + path, data), timeout=SECONDS) as answer:
-                return json.load(answer)
+                return json.load(answer)[key]
         except HTTPError as error:
             raise gr.Error(_reason(error.read()) or str(error)) from None
         except (OSError, HTTPException) as error:
             raise gr.Error(f"The service at {self.address} does not answer: {error}") from None
+        except (ValueError, KeyError, TypeError) as error:
+            raise gr.Error(
+                "Expected the address of a service, such as http://localhost:8501. "
+                f"Received: {self.address}, which gives {error!r}."
+            ) from None
 
 
 def _reason(body: bytes) -> str:

@@ -62,12 +62,22 @@ def plain(value: Any) -> Any:
     return float(f"{value:.6g}") if isinstance(value, float) else value
 
 
+def json_object(text: str) -> dict[str, Any]:
+    try:
+        content = json.loads(text)
+    except ValueError:
+        content = None
+    if not isinstance(content, dict):
+        raise argparse.ArgumentTypeError(f'expected a JSON object such as {{"prefix": ["the"]}}. Received: {text}')
+    return content
+
+
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("address", metavar="HOST:PORT")
     parser.add_argument("model")
     parser.add_argument("signature")
-    parser.add_argument("inputs", type=json.loads, help="JSON object: a list for each input")
+    parser.add_argument("inputs", type=json_object, help="JSON object: a list for each input")
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--version", type=int, help="of the model; default: the newest")
     which.add_argument("--label", help="of a version")

@@ -44,7 +44,7 @@ async def read_body(chunks: AsyncIterable[bytes], declared: str | None, limits: 
     """
     most = limits.request_bytes
     error = RequestError(413, f"The body of a request has at most {most:,} bytes. Send several requests.")
-    if declared is not None and declared.isdecimal() and int(declared) > most:
+    if declared is not None and declared.isdecimal() and float(declared) > most:
         raise error
     body = bytearray()
     async for chunk in chunks:

@@ -196,6 +196,14 @@ def test_the_grpc_client_says_what_the_server_refuses(grpc_address, arguments, e
         module(SERVING / "grpc_client.py").main([grpc_address, *arguments])
 
 
+@pytest.mark.parametrize("inputs", ["no JSON", '["the"]'])
+def test_the_grpc_client_takes_a_json_object(capsys, inputs):
+    pytest.importorskip("tensorflow_serving", reason="needs the extra serving")
+    with pytest.raises(SystemExit):
+        module(SERVING / "grpc_client.py").main(["localhost:9", "lm", "score", inputs])
+    assert f'expected a JSON object such as {{"prefix": ["the"]}}. Received: {inputs}\n' in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("answer", "wrong"),
     [('"an"', '"the"'), ('"tokens": [9, 1]', '"tokens": [9, 2]'), ('"tokens"', '"words"'), ("k must be", "k may be")],
