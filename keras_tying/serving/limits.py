@@ -11,6 +11,8 @@ from keras_tying.serving.replies import RequestError
 class Limits:
     """Limits of a request. One that is beyond them is refused with the status 413.
 
+    The size of an answer has a limit of its own, `keras_tying.serving.signatures.LARGEST_ANSWER`.
+
     Attributes:
         request_bytes: Size of the body.
         sentences: Rows.

@@ -17,7 +17,9 @@ from keras_tying.serving.signatures import Signature, signatures_of
 
 log = logging.getLogger(__name__)
 BYTES_PER_CALL = 40_000
-"""Bytes of text, padding included, that are computed per call, if it has several rows. It bounds the memory."""
+"""Bytes of text, padding and `BYTES_PER_ROW` included, that are computed per call, if it has several rows."""
+BYTES_PER_ROW = 50
+"""What a row counts besides its text: its end, the scores of its next word, and the hypotheses of a search."""
 ASSERTION = re.compile(r"assertion failed: \[(.*?)\]")
 FUNCTION = re.compile(r"\{\{.*?\}\} ")
 
@@ -119,8 +121,9 @@ def compute(requests: Sequence[Request]) -> list[dict[str, np.ndarray]]:
 
 def _in_parts(signature: Signature, inputs: dict[str, Any]) -> dict[str, np.ndarray]:
     """Outputs of many rows, computed in parts of similar length."""
-    texts = [b"".join(row) for row in zip(*(inputs[name] for name in signature.batched), strict=True)]
-    parts = list(similar_lengths(texts, BYTES_PER_CALL)) or [[]]
+    rows = zip(*(inputs[name] for name in signature.batched), strict=True)
+    sizes = [range(BYTES_PER_ROW + sum(map(len, row))) for row in rows]
+    parts = list(similar_lengths(sizes, BYTES_PER_CALL)) or [[]]
     computed = [
         signature.run(inputs | {name: [inputs[name][row] for row in part] for name in signature.batched})
         for part in parts

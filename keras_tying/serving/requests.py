@@ -10,7 +10,7 @@ import numpy as np
 
 from keras_tying.serving.limits import Limits
 from keras_tying.serving.replies import RequestError
-from keras_tying.serving.signatures import DEFAULT, Signature, Spec
+from keras_tying.serving.signatures import DEFAULT, Signature, Spec, check_size
 
 COUNTS = ("k", "length")
 """Inputs that say how many words are asked for."""
@@ -58,6 +58,7 @@ def parse_request(body: bytes, signatures: Mapping[str, Signature], limits: Limi
     rows = _rows(signature, inputs)
     if rows > limits.sentences:
         raise RequestError(413, f"A request has at most {limits.sentences} rows. Received: {rows}. Send several.")
+    check_size(rows, signature.width)
     for name, spec in signature.inputs.items():
         place = inputs[name]
         inputs[name] = (

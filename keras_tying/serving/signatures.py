@@ -1,5 +1,6 @@
 """Signatures of trained models: the functions that a SavedModel has, in memory."""
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -27,8 +28,8 @@ DEFAULT = tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY
 ATTENTION = "attention"
 BEAM = 5
 """Hypotheses per sentence, as in exported translators."""
-LARGEST_ATTENTION = 1_000_000
-"""Numbers in the attention weights of a request, padding included: some hundred bytes of memory each."""
+LARGEST_ANSWER = 1_000_000
+"""Numbers and texts in the answer to a request, padding included: some hundred bytes of memory each."""
 Inputs = Mapping[str, Any]
 Outputs = dict[str, np.ndarray]
 
@@ -74,6 +75,11 @@ class Signature:
         return [name for name, spec in self.inputs.items() if not spec.batched]
 
     @cached_property
+    def width(self) -> int:
+        """Numbers and texts of each row of the answer, those of outputs of any width not counted."""
+        return sum(math.prod(size or 0 for size in spec.shape[1:]) for spec in self.outputs.values())
+
+    @cached_property
     def merges(self) -> bool:
         """Whether requests can be computed together.
 
@@ -82,6 +88,20 @@ class Signature:
         """
         texts = all(self.inputs[name].dtype == "string" for name in self.batched)
         return texts and "seed" not in self.inputs and self.name != ATTENTION
+
+
+def check_size(rows: int, width: int) -> None:
+    """Checks the size of an answer before it is computed.
+
+    Raises:
+        RequestError: With the status 413, if it is too large.
+    """
+    if rows * width > LARGEST_ANSWER:
+        raise RequestError(
+            413,
+            f"An answer has at most {LARGEST_ANSWER:,} numbers, padding included. Received: {rows} rows of {width:,} "
+            "each. Ask for fewer rows or shorter texts.",
+        )
 
 
 def signatures_of(trained: Any) -> dict[str, Signature]:
@@ -151,12 +171,7 @@ def _attention(trained: TrainedTranslator) -> Signature:
     def run(values: Inputs) -> Outputs:
         texts = [[each.decode() for each in values[name]] for name in ("sentences", "translations")]
         longest = [max((len(trained.subwords.encode(each)) for each in side), default=0) for side in texts]
-        if (size := len(texts[0]) * longest[0] * longest[1]) > LARGEST_ATTENTION:
-            raise RequestError(
-                413,
-                f"The attention weights of a request are rows times the longest texts, at most {LARGEST_ATTENTION:,} "
-                f"numbers. Received: {size:,}. Ask for fewer rows or shorter texts.",
-            )
+        check_size(len(texts[0]), longest[0] * longest[1])
         found = [trained.attention(source, translation) for source, translation in zip(*texts, strict=True)]
         rows, sizes = len(found), np.array([each.weights.shape for each in found] or [(0, 0)]).max(axis=0)
         source = np.full((rows, sizes[1]), "", dtype=object)

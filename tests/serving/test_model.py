@@ -143,7 +143,7 @@ def test_rows_of_different_lengths_are_computed_in_parts_and_keep_their_order(as
         return signature.run(inputs)
 
     monkeypatch.setitem(served["lm"].signatures, "serving_default", replace(signature, run=run))
-    monkeypatch.setattr(serving_model, "BYTES_PER_CALL", 60)
+    monkeypatch.setattr(serving_model, "BYTES_PER_CALL", 210)
     (parts,) = ask("lm", {"inputs": sentences})
     assert sizes == [1, 3, 2]
     assert parts[1]["outputs"] == close(whole[1]["outputs"])
@@ -151,18 +151,31 @@ def test_rows_of_different_lengths_are_computed_in_parts_and_keep_their_order(as
 
 def test_an_empty_text_after_long_ones_is_scored(ask, monkeypatch):
     ((_, alone),) = ask("lm", {"inputs": [""]})
-    monkeypatch.setattr(serving_model, "BYTES_PER_CALL", 40)
+    monkeypatch.setattr(serving_model, "BYTES_PER_CALL", 120)
     ((status, found),) = ask("lm", {"inputs": [*["it works " * 5] * 3, ""]})
     assert status == 200
     assert found["outputs"]["perplexity"][-1:] == close(alone["outputs"]["perplexity"])
 
 
 def test_attention_of_long_texts_in_many_rows_is_refused(ask, translator, monkeypatch):
-    monkeypatch.setattr(signatures, "LARGEST_ATTENTION", 20)
+    monkeypatch.setattr(signatures, "LARGEST_ANSWER", 20)
     inputs = {"sentences": ["a b c d e f", ""], "translations": ["a b c d e f", ""]}
     ((status, content),) = ask(translator, {"signature_name": "attention", "inputs": inputs})
     assert status == 413
     assert "at most 20 numbers" in content["error"]
+
+
+@pytest.mark.parametrize(("rows", "status"), [(4, 200), (5, 413)])
+def test_an_answer_that_would_be_too_large_is_not_computed(ask, served, monkeypatch, rows, status):
+    calls = []
+    compute = serving_model.compute
+    monkeypatch.setattr(serving_model, "compute", lambda requests: calls.append(len(requests)) or compute(requests))
+    monkeypatch.setattr(signatures, "LARGEST_ANSWER", 20)  # four rows of five words
+    inputs = {"source": ["a"] * rows, "alignment": [""] * rows, "history": [""] * rows}
+    ((received, content),) = ask("nnjm", {"signature_name": "log_probabilities", "inputs": inputs})
+    assert (received, len(calls)) == (status, status == 200)
+    if status == 413:
+        assert "at most 20 numbers, padding included. Received: 5 rows of 5 each" in content["error"]
 
 
 def test_a_request_that_fails_does_not_fail_those_beside_it(ask):
