@@ -17,20 +17,25 @@ import logging
 import os
 import signal
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, fields
+from pathlib import Path
 from typing import Any
 
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
 
 import ray
 from ray import serve
-from ray.exceptions import RayActorError
-from ray.serve.exceptions import BackPressureError
+from ray.exceptions import RayActorError, RayError
+from ray.serve.exceptions import BackPressureError, RayServeException
 
 APPLICATION = "keras-tying"
 ATTEMPTS = 3
 """How many replicas are asked, one after another, if they die."""
 MOST_AT_A_REPLICA = 32
 """Requests that a replica holds at least, waiting or computed. With few, Ray asks full replicas again and again."""
+LOGS = "/tmp/ray/session_latest/logs/serve"
+LIMITS = {"request_bytes": "of the body", "sentences": "rows", "characters": "of a text", "words": "`k` and `length`"}
+"""What each of `keras_tying.serving.limits.Limits` limits, for the help."""
 
 
 @serve.deployment
@@ -89,8 +94,9 @@ class Gate:
         return error_reply(503, f"{ATTEMPTS} replicas of {model} died. Ask again later.")
 
 
-def application(models: dict[str, str], limits: dict[str, int], options: argparse.Namespace) -> serve.Application:
-    """The gate and a deployment for each model, by its name and source."""
+def application(options: argparse.Namespace) -> serve.Application:
+    """The gate and a deployment for each model."""
+    limits = asdict(options.limits)
     deployments = {
         name: Model.options(
             name=name,
@@ -99,7 +105,7 @@ def application(models: dict[str, str], limits: dict[str, int], options: argpars
             max_queued_requests=options.queue,
             ray_actor_options={"num_cpus": options.cpus},
         ).bind(name, source, limits, options.batch, options.wait_ms / 1000, options.cpus)
-        for name, source in models.items()
+        for name, source in options.models.items()
     }
     gate = Gate.options(num_replicas=options.gates, max_ongoing_requests=10_000, ray_actor_options={"num_cpus": 0})
     return gate.bind(deployments, limits)
@@ -107,6 +113,7 @@ def application(models: dict[str, str], limits: dict[str, int], options: argpars
 
 def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     import keras_tying_cli  # noqa: F401 - it keeps Keras out of this process
+    from keras_tying.serving.limits import Limits
     from keras_tying.serving.routes import named_sources
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -123,32 +130,69 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     add("--queue", type=int, default=500, help="most waiting requests per gate and model (default: %(default)s)")
     add("--timeout", type=float, default=60, help="seconds until a request is given up (default: %(default)s)")
     limits = parser.add_argument_group("limits of a request; a larger one is refused with the status 413")
-    limits.add_argument("--request-bytes", type=int, default=256 * 1024, help="of the body (default: %(default)s)")
-    limits.add_argument("--sentences", type=int, default=128, help="rows (default: %(default)s)")
-    limits.add_argument("--characters", type=int, default=4000, help="of a text (default: %(default)s)")
-    limits.add_argument("--words", type=int, default=256, help="`k` and `length` (default: %(default)s)")
+    for field in fields(Limits):
+        option = f"--{field.name.replace('_', '-')}"
+        limits.add_argument(
+            option, type=int, default=field.default, help=f"{LIMITS[field.name]} (default: %(default)s)"
+        )
     options = parser.parse_args(arguments)
     try:
-        options.models = named_sources(options.models)
-    except ValueError as error:
+        options.limits = Limits(**{field.name: getattr(options, field.name) for field in fields(Limits)})
+        options.models = {name: checked_source(each) for name, each in named_sources(options.models).items()}
+    except (ValueError, FileNotFoundError) as error:
         parser.error(str(error))
     return options
 
 
+def checked_source(source: str) -> str:
+    """A trained model as a process in any folder finds it: its name in the zoo, or an absolute path.
+
+    Raises:
+        ValueError: If there is no model of that name.
+        FileNotFoundError: If a folder is neither a run nor a preset.
+    """
+    from keras_tying.zoo.presets import check_folder, find_preset, model_at
+
+    model = model_at(source)
+    if isinstance(model, Path):
+        check_folder(model)
+        return str(model.absolute())
+    find_preset(model)
+    return model
+
+
+def start(options: argparse.Namespace) -> None:
+    """Starts the service, on a new cluster or beside the other applications of one that runs.
+
+    Raises:
+        SystemExit: If it runs there already, or does not start.
+    """
+    own = {"num_cpus": options.cpus * options.replicas * len(options.models), "include_dashboard": False}
+    ray.init(options.address, log_to_driver=False, **(own if options.address == "local" else {}))
+    if APPLICATION in serve.status().applications:
+        stop = f"import ray; from ray import serve; ray.init('{options.address}'); serve.delete('{APPLICATION}')"
+        raise SystemExit(
+            f"error: Expected a cluster without the application {APPLICATION}. Received: one with it. Stop it there: "
+            f'python -c "{stop}"'
+        )
+    serve.start(http_options={"host": options.host, "port": options.port, "request_timeout_s": options.timeout})
+    try:
+        serve.run(application(options), name=APPLICATION)
+    except (RuntimeError, TimeoutError, RayError, RayServeException) as error:
+        serve.delete(APPLICATION)
+        reason = str(error).strip().rpartition("\n")[2]
+        raise SystemExit(f"error: The service did not start: {reason} Ray's log is in {LOGS}.") from None
+
+
 def main() -> None:
     options = parse()
-    sources = options.models
-    limits = {name: getattr(options, name) for name in ("request_bytes", "sentences", "characters", "words")}
-    own = {"num_cpus": options.cpus * options.replicas * len(sources), "include_dashboard": False}
-    ray.init(options.address, log_to_driver=False, **(own if options.address == "local" else {}))
-    serve.start(http_options={"host": options.host, "port": options.port, "request_timeout_s": options.timeout})
-    serve.run(application(sources, limits, options), name=APPLICATION)
-    print(f"Serving {', '.join(sources)} at http://{options.host}:{options.port}/v1/models", flush=True)
+    start(options)
+    print(f"Serving {', '.join(options.models)} at http://{options.host}:{options.port}/v1/models", flush=True)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         signal.pause()
     except KeyboardInterrupt:
-        serve.shutdown()
+        serve.delete(APPLICATION)  # a cluster of one's own ends with this process
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from keras_tying.pretrained.weights import read_model
 from keras_tying.tasks import TASKS
 from keras_tying.training.runs import Run, in_precision
 from keras_tying.training.task import Task, check_run, open_task
-from keras_tying.zoo.presets import MANIFEST, find_preset, model_at, parse_manifest, read_preset
+from keras_tying.zoo.presets import MANIFEST, check_folder, find_preset, model_at, parse_manifest, read_preset
 
 
 def load(name_or_folder: str | os.PathLike, *, sha256: str | None = None, precision: str | None = None) -> Any:
@@ -63,19 +63,12 @@ def model_of(folder: Path, precision: str | None = None) -> keras.Model:
 def open_trained(name_or_folder: str | os.PathLike, sha256: str | None = None) -> tuple[Task, Path]:
     """The task of a trained model, with its vocabularies, and its folder; see `load`."""
     folder = _folder(name_or_folder, sha256)
+    check_folder(folder)
+    run = Run(folder)
     if (folder / MANIFEST).is_file():
         read_preset(folder)
-    elif (folder / "config.toml").is_file():
-        Run(folder).check_finished()
-    elif not folder.is_dir():
-        raise FileNotFoundError(
-            f"There is no folder {folder}. Expected a run, a preset or the name of a trained model."
-        )
     else:
-        raise FileNotFoundError(
-            f"{folder} is not a run and not a preset: there is no config.toml and no {MANIFEST} in it."
-        )
-    run = Run(folder)
+        run.check_finished()
     return open_task(TASKS[run.settings().recipe.task], run), folder
 
 

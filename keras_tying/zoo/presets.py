@@ -89,6 +89,18 @@ def model_at(text: str) -> str | Path:
     return Path(text) if is_folder else text
 
 
+def check_folder(folder: Path) -> None:
+    """Raises FileNotFoundError if a folder is neither a run nor a preset."""
+    if not folder.is_dir():
+        raise FileNotFoundError(
+            f"There is no folder {folder}. Expected a run, a preset or the name of a trained model."
+        )
+    if not (folder / MANIFEST).is_file() and not (folder / "config.toml").is_file():
+        raise FileNotFoundError(
+            f"{folder} is not a run and not a preset: there is no config.toml and no {MANIFEST} in it."
+        )
+
+
 def find_preset(name: str) -> Path:
     """The folder of a trained model.
 

@@ -1,18 +1,23 @@
-"""deploy/ray_serve.py serves a model with Ray Serve."""
+"""deploy/ray_serve.py serves a model with Ray Serve. What it does around that is tested with a stub of Ray."""
 
+import importlib.util
 import json
 import signal
 import subprocess
 import sys
 import urllib.error
 import urllib.request
+from dataclasses import asdict
 from pathlib import Path
+from types import ModuleType
+from unittest.mock import MagicMock
 
 import pytest
 
 import keras_tying as kt
+from keras_tying.serving.limits import Limits
 
-pytestmark = pytest.mark.slow
+slow = pytest.mark.slow
 ROOT = Path(__file__).parents[2]
 PORT = 8512
 MODEL = "embedded_small_tied"
@@ -44,6 +49,7 @@ def ask(**content):
         return error.code, json.load(error)
 
 
+@slow
 def test_it_answers_as_the_loaded_model(service):
     status, answer = ask(inputs=[SENTENCE])
     (expected,) = kt.load(MODEL).score([SENTENCE])
@@ -51,14 +57,90 @@ def test_it_answers_as_the_loaded_model(service):
     assert answer["outputs"]["log_probability"] == [pytest.approx(expected.log_probability, rel=1e-4)]
 
 
+@slow
 def test_a_request_that_is_too_large_is_refused(service):
     status, answer = ask(inputs=[SENTENCE] * 4)
     assert status == 413
     assert "3" in answer["error"]
 
 
+@slow
 def test_a_request_after_a_replica_was_killed_is_answered(service):
     (replica,) = (each for each in service.children(recursive=True) if f":{MODEL}" in " ".join(each.cmdline()))
     before = ask(inputs=[SENTENCE])
     replica.send_signal(signal.SIGKILL)
     assert ask(inputs=[SENTENCE]) == before
+
+
+class RayError(Exception):
+    """As that of Ray."""
+
+
+@pytest.fixture
+def script(monkeypatch):
+    """The script, with a stub of Ray on whose cluster the application `other` runs."""
+    ray = MagicMock()
+    ray.serve.status.return_value.applications = {"other": "RUNNING"}
+    exceptions = ModuleType("exceptions")
+    names = ("RayError", "RayActorError", "RayServeException", "BackPressureError")
+    exceptions.__dict__.update(dict.fromkeys(names, RayError))
+    modules = {"ray": ray, "ray.exceptions": exceptions, "ray.serve": ray.serve, "ray.serve.exceptions": exceptions}
+    for name, module in {**modules, "keras_tying_cli": ModuleType("keras_tying_cli")}.items():
+        monkeypatch.setitem(sys.modules, name, module)
+    spec = importlib.util.spec_from_file_location("ray_serve", ROOT / "deploy" / "ray_serve.py")
+    script = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(script)
+    return script
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        ([MODEL, "--sentences", "0"], "`sentences` must be at least 1. Received: sentences=0"),
+        (["nothing"], "There is no trained model 'nothing'"),
+        (["mine=runs/nothing"], "There is no folder runs/nothing."),
+        (["mine=./docs"], "docs is not a run and not a preset"),
+    ],
+)
+def test_what_cannot_be_served_is_refused_before_ray_starts(script, capsys, monkeypatch, arguments, error):
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setattr(sys, "argv", ["ray_serve.py", *arguments])
+    with pytest.raises(SystemExit):
+        script.main()
+    assert error in capsys.readouterr().err.splitlines()[-1]
+    script.ray.init.assert_not_called()
+
+
+def test_folders_are_absolute_and_limits_those_of_a_service(script, monkeypatch):
+    monkeypatch.chdir(ROOT / "zoo" / "presets")
+    options = script.parse([MODEL, f"mine=./{MODEL}", "--words", "7"])
+    assert options.models == {MODEL: MODEL, "mine": str(ROOT / "zoo" / "presets" / MODEL)}
+    assert options.limits == Limits(words=7)
+    script.application(options)
+    assert script.Gate.options().bind.call_args.args[1] == asdict(Limits(words=7))
+
+
+def test_only_the_own_application_is_ended(script, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["ray_serve.py", MODEL, "--address", "auto"])
+    monkeypatch.setattr(script.signal, "signal", MagicMock())
+    monkeypatch.setattr(script.signal, "pause", MagicMock(side_effect=KeyboardInterrupt))
+    script.main()
+    assert script.serve.run.call_args.kwargs == {"name": "keras-tying"}
+    script.serve.delete.assert_called_once_with("keras-tying")
+    script.serve.shutdown.assert_not_called()
+
+
+def test_a_service_that_runs_already_is_not_replaced(script):
+    script.serve.status.return_value.applications["keras-tying"] = "RUNNING"
+    with pytest.raises(SystemExit, match=r"^error: Expected a cluster without the application keras-tying\. .*$"):
+        script.start(script.parse([MODEL, "--address", "auto"]))
+    script.serve.run.assert_not_called()
+    script.serve.delete.assert_not_called()
+
+
+@pytest.mark.parametrize("kind", [RuntimeError, RayError])
+def test_why_a_service_does_not_start_is_one_line(script, kind):
+    script.serve.run.side_effect = kind("Deploying failed:\nTraceback (most recent call last):\nOSError: no space")
+    with pytest.raises(SystemExit, match=r"^error: The service did not start: OSError: no space .*/logs/serve\.$"):
+        script.start(script.parse([MODEL]))
+    script.serve.delete.assert_called_once_with("keras-tying")
