@@ -90,6 +90,8 @@ def script(monkeypatch):
     spec = importlib.util.spec_from_file_location("ray_serve", ROOT / "deploy" / "ray_serve.py")
     script = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(script)
+    monkeypatch.setattr(signal, "signal", MagicMock())
+    monkeypatch.setattr(signal, "pause", MagicMock(side_effect=KeyboardInterrupt))
     return script
 
 
@@ -122,8 +124,6 @@ def test_folders_are_absolute_and_limits_those_of_a_service(script, monkeypatch)
 
 def test_only_the_own_application_is_ended(script, monkeypatch):
     monkeypatch.setattr(sys, "argv", ["ray_serve.py", MODEL, "--address", "auto"])
-    monkeypatch.setattr(script.signal, "signal", MagicMock())
-    monkeypatch.setattr(script.signal, "pause", MagicMock(side_effect=KeyboardInterrupt))
     script.main()
     assert script.serve.run.call_args.kwargs == {"name": "keras-tying"}
     script.serve.delete.assert_called_once_with("keras-tying")
