@@ -110,7 +110,7 @@ NOT_COMPARED = ("waiting", "growth", "matrix_products", "profile_on_jax", "opera
 slower."""
 OWN = ("automatic gradients", "memory returned")
 """Contenders that are this library with other settings, besides those whose names begin with its own."""
-EARLIER = "Measured with an earlier version, whose commit was not recorded."
+EARLIER = "Measured with an earlier version."
 """Said below the table of a part whose results have no commit."""
 OLD_MEMORY = (
     "Memory was measured when the peak of a process included the memory of the process that started it. So memory is "

@@ -1,6 +1,6 @@
 """Sentences as a user gives them: checked, and padded into batches of similar length."""
 
-from collections.abc import Iterator, Sequence, Sized
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -27,16 +27,16 @@ def checked_lines(lines: Any, name: str = "lines") -> Iterator[str]:
         yield line
 
 
-def similar_lengths(encoded: Sequence[Sized], positions: int) -> Iterator[list[int]]:
+def similar_lengths(lengths: Sequence[int], positions: int) -> Iterator[list[int]]:
     """Places of sentences of similar length, longest first.
 
     Args:
-        encoded: Ids of each sentence.
+        lengths: Length of each sentence.
         positions: Maximum size of a batch, padding included, if it has several sentences.
     """
-    waiting = sorted(range(len(encoded)), key=lambda i: -len(encoded[i]))
+    waiting = sorted(range(len(lengths)), key=lambda i: -lengths[i])
     while waiting:
-        size = max(1, positions // max(1, len(encoded[waiting[0]])))
+        size = max(1, positions // max(1, lengths[waiting[0]]))
         yield waiting[:size]
         waiting = waiting[size:]
 
@@ -53,7 +53,7 @@ def by_length(encoded: Sequence[np.ndarray], positions: int, padding: int) -> It
         The places of the sentences in `encoded`, `B` of them, and their ids `int32 [B', L]`. On a backend that compiles
         a function for each shape, rows and lengths are padded to multiples, so that `B'` can be more than `B`.
     """
-    for batch in similar_lengths(encoded, positions):
+    for batch in similar_lengths([*map(len, encoded)], positions):
         longest = len(encoded[batch[0]])
         rows, length = (-(-n // SHAPE_MULTIPLE) * SHAPE_MULTIPLE for n in (len(batch), longest - 1))
         ids = np.full((rows, length + 1), padding, np.int32)

@@ -113,7 +113,7 @@ def translate_sentences(
     translations = [""] * len(encoded)
     places = [i for i, ids in enumerate(encoded) if len(ids) > 1]
     with_words = [encoded[i] for i in places]
-    for batch in similar_lengths(with_words, POSITIONS_PER_CALL // beam):
+    for batch in similar_lengths([*map(len, with_words)], POSITIONS_PER_CALL // beam):
         source = pad_sentences([with_words[i] for i in batch])
         found = model.translate(source, subwords.end_id, beam, length_penalty=length_penalty)
         for i, words in zip(batch, found.words[:, 0], strict=True):

@@ -122,8 +122,8 @@ def compute(requests: Sequence[Request]) -> list[dict[str, np.ndarray]]:
 def _in_parts(signature: Signature, inputs: dict[str, Any]) -> dict[str, np.ndarray]:
     """Outputs of many rows, computed in parts of similar length."""
     rows = zip(*(inputs[name] for name in signature.batched), strict=True)
-    sizes = [range(BYTES_PER_ROW + sum(map(len, row))) for row in rows]
-    parts = list(similar_lengths(sizes, BYTES_PER_CALL)) or [[]]
+    lengths = [BYTES_PER_ROW + sum(map(len, row)) for row in rows]
+    parts = list(similar_lengths(lengths, BYTES_PER_CALL)) or [[]]
     computed = [
         signature.run(inputs | {name: [inputs[name][row] for row in part] for name in signature.batched})
         for part in parts

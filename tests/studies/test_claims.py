@@ -29,9 +29,14 @@ def text(page):
     return " ".join((ZOO / page).read_text(encoding="utf-8").split())
 
 
+def joint_cells(grid):
+    """The joint models of a grid, by name."""
+    return results(f"nnjm_{grid}")["cells"]
+
+
 def gain(grid, cell, other, split="test"):
     """By how many percent the mean perplexity of a cell is lower than that of another."""
-    cells = results(f"nnjm_{grid}")["cells"]
+    cells = joint_cells(grid)
     one, two = (statistics.mean(run[split] for run in cells[name]["runs"].values()) for name in (cell, other))
     return 100 * (1 - one / two)
 
@@ -88,7 +93,7 @@ def joint_claims():
         [-gain(grid, without, f"{with_vectors} + BS") for grid in (zh, m30k)]
         for without, with_vectors in ((together, "NNJM-Global"), ("NNJM-Global + FixSplit 2",) * 2)
     )
-    seeds = [len(cell["runs"]) for cell in results(f"nnjm_{m30k}")["cells"].values()]
+    seeds = [len(cell["runs"]) for cell in joint_cells(m30k).values()]
     assert seeds.count(1) > len(seeds) / 2
     layers = [-gain(grid, f"NNJM-Global + NL {n}", together) for grid in (zh, m30k) for n in (96, 192)]
     assert all(1 <= each <= 2 for each in layers)
@@ -98,9 +103,7 @@ def joint_claims():
     ]
     assert max(map(abs, sections)) < 0.35
     for grid in (zh, m30k):  # nothing of the paper gains as much for the NNJM as tying
-        cells = [
-            name for name in results(f"nnjm_{grid}")["cells"] if name.startswith("NNJM") and not name.endswith("tied")
-        ]
+        cells = [name for name in joint_cells(grid) if name.startswith("NNJM") and not name.endswith("tied")]
         assert max(gain(grid, name, joint) for name in cells) < min(tyings[grid])
         best = max(gain(grid, name, joint) for name in cells if "Global" in name and "BS" not in name)
         assert (
@@ -110,8 +113,8 @@ def joint_claims():
         assert gain(grid, "NNJM-Global + AdaSplit 2", "NNJM-Global + FixSplit 2") > 0
         assert gain(grid, "NNJM-Global + FixSplit 2", together) < 0
     converged, same_words = "zh_en_converged", "zh_en_2000_converged"
-    cells = results(f"nnjm_{converged}")["cells"]
-    on_m30k = results(f"nnjm_{m30k}_converged")["cells"]
+    cells = joint_cells(converged)
+    on_m30k = joint_cells(f"{m30k}_converged")
     assert on_m30k.keys() == cells.keys()
     seeds_of_m30k = [len(cell["runs"]) for cell in on_m30k.values()]
     assert set(seeds_of_m30k) == {1, 2}
@@ -142,29 +145,26 @@ def joint_claims():
 
     def ahead(grid, tied, other):
         """In how many of its first epochs a tied model has the better mean validation perplexity."""
-        runs = ([run["valid_by_epoch"] for run in cell(grid, name)["runs"].values()] for name in (tied, other))
+        runs = ([run["valid_by_epoch"] for run in joint_cells(grid)[name]["runs"].values()] for name in (tied, other))
         means = ([statistics.mean(epoch) for epoch in zip(*each, strict=False)] for each in runs)
         return next(epoch for epoch, (one, two) in enumerate(zip(*means, strict=False)) if one > two)
 
-    def cell(grid, name):
-        return results(f"nnjm_{grid}")["cells"][name]
-
     texts = (converged, same_words, f"{m30k}_converged")
-    first = [ahead(grid, "NNJM, tied", joint) for grid in texts]
-    assert first[0] == first[1]
-    none = [ahead(grid, "NNLM, tied", "NNLM") for grid in texts]
-    assert none[1:] == [0, 0]
-    sizes = [
-        cell(converged, name)["runs"]["1"]["parameters"] / 1e6 for name in ("NNJM, tied", joint, "NNLM, tied", "NNLM")
-    ]
-    by_rate = {at: cell("sweeps", f"learning rate, {i}")["runs"]["1"]["valid"] for i, at in ((1, 1.0), (2, 0.3))}
+    nnjm_ahead = [ahead(grid, "NNJM, tied", joint) for grid in texts]
+    assert nnjm_ahead[0] == nnjm_ahead[1]
+    nnlm_ahead = [ahead(grid, "NNLM, tied", "NNLM") for grid in texts]
+    assert nnlm_ahead[1:] == [0, 0]
+    sizes = [cells[name]["runs"]["1"]["parameters"] / 1e6 for name in ("NNJM, tied", joint, "NNLM, tied", "NNLM")]
+    sweeps = joint_cells("sweeps")
+    by_rate = {at: sweeps[f"learning rate, {i}"]["runs"]["1"]["valid"] for i, at in ((1, 1.0), (2, 0.3))}
     orders = [gain(converged, f"NNJM-Global + {name} 2", together) for name in ("FixSplit", "AdaSplit")]
     assert orders[0] > 0 > orders[1]
     splits = ["NNJM-Global + FixSplit 2", together, "NNJM-Global + AdaSplit 2"]
     assert not any(worse(*pair) for pair in permutations(splits, 2))
     return [
-        f"the first {first[0]} epochs with 10,000 and with 2,000 Chinese-English words, and in the first {first[2]} on "
-        f"Multi30k. The tied NNLM has it in the first {none[0]} with 10,000 Chinese-English words, and otherwise not",
+        f"the first {nnjm_ahead[0]} epochs with 10,000 and with 2,000 Chinese-English words, and in the first "
+        f"{nnjm_ahead[2]} on Multi30k. The tied NNLM has it in the first {nnlm_ahead[0]} with 10,000 Chinese-English "
+        "words, and otherwise not",
         f"has a validation perplexity of {by_rate[0.3]:.0f} at 0.3 and of {by_rate[1.0]:.0f} at 1.0.",
         "the NNJM has {:.1f} million parameters instead of {:.1f}, and the NNLM {:.1f} instead of {:.1f}.".format(
             *sizes
