@@ -1,6 +1,5 @@
 """Language model with a tied or an untied output embedding."""
 
-from dataclasses import replace
 from functools import partial
 
 import keras
@@ -13,7 +12,6 @@ from keras_tying.ids import check_ids
 from keras_tying.layers import AdaptiveEmbedding, CarriedState, TiedEmbedding, WordDropout
 from keras_tying.layers.carried_state import with_rows
 from keras_tying.layers.lookup import embedding_matrix
-from keras_tying.layers.past_decoder import PastDecoder
 from keras_tying.losses import SequenceCrossEntropy
 from keras_tying.models.changed_copies import ChangedCopies
 from keras_tying.models.composed_model import policy_of
@@ -55,7 +53,6 @@ class LanguageModel(ChangedCopies, NextWordModel):
             embedding. Recurrent layers need `return_sequences=True` and `return_state=True`.
         state_reset_rate: Float in [0, 1), the probability that a row starts a window of training from a zero state
             instead of the carried one. Defaults to 0.
-        past_decode_weight: Float, weight of the loss of the last word predicted from the distribution of the next one.
         **kwargs: `name`, `dtype`, `trainable`.
 
     Call arguments:
@@ -91,7 +88,7 @@ class LanguageModel(ChangedCopies, NextWordModel):
         Press and Wolf, Using the Output Embedding to Improve Language Models, section 3.
     """
 
-    def __init__(self, embedding, hidden_layers, *, state_reset_rate=0.0, past_decode_weight=0.0, **kwargs):
+    def __init__(self, embedding, hidden_layers, *, state_reset_rate=0.0, **kwargs):
         if not isinstance(embedding, (TiedEmbedding, AdaptiveEmbedding)):
             raise ValueError(
                 f"`embedding` must be a TiedEmbedding or AdaptiveEmbedding. Received: embedding={embedding!r}"
@@ -107,9 +104,6 @@ class LanguageModel(ChangedCopies, NextWordModel):
             )
         widths = [width for layer in self.recurrent_layers for width in keras.tree.flatten(layer.state_size)]
         self.carried = CarriedState(widths, reset_rate=state_reset_rate, name="carried_state")
-        self.past_decode_weight = past_decode_weight
-        if past_decode_weight:
-            self.past_decoder = PastDecoder(self.vocabulary_size, self.hidden_size, dtype=policy_of(embedding))
         self.build((None, None))
 
     @property
@@ -171,16 +165,7 @@ class LanguageModel(ChangedCopies, NextWordModel):
         else:
             hidden, states = self.hidden_states(inputs, states, training)
         outputs = self.outputs_of(hidden, targets, sample_weight, training)
-        if self.past_decode_weight and training and targets is not None:
-            outputs = outputs._replace(loss=outputs.loss + self.past_decode_weight * self._past_loss(inputs, hidden))
         return (outputs, states) if return_states else outputs
-
-    def _past_loss(self, inputs, hidden):
-        """The loss of the words that were read, from the distributions of the words after them."""
-        output = replace(self.output_projection, bias=self.past_decoder.bias)
-        past = self.past_decoder(self.scores(hidden), self.output_projection.embeddings)
-        arguments = {"sample_weight": None, "training": True, "loss": self.auto_loss, "seed": None}
-        return self._token_loss(past, targets=inputs, output=output, **arguments)[0]
 
     def hidden_states(self, inputs, states=None, training=None):
         """Hidden states `[B, T, H]` before the output embedding, and recurrent states, from word ids `[B, T]`."""
@@ -306,7 +291,6 @@ class LanguageModel(ChangedCopies, NextWordModel):
             **super().get_config(),
             **layer_configs(embedding=self.embedding, hidden_layers=self.hidden_layers),
             "state_reset_rate": self.carried.reset_rate,
-            "past_decode_weight": self.past_decode_weight,
         }
 
 

@@ -179,7 +179,6 @@ def mogrifier_lstm(
     activation_scale=0.0,
     temporal_scale=0.0,
     state_reset_rate=0.01,
-    past_decode_weight=0.0,
     **kwargs,
 ):
     """Mogrifier LSTM: LSTM layers with capped input gates, in which input and state gate each other before each step.
@@ -208,7 +207,6 @@ def mogrifier_lstm(
         activation_scale: Float, see `awd_lstm`.
         temporal_scale: Float, see `awd_lstm`.
         state_reset_rate: Probability that a row starts a window of training from a zero state.
-        past_decode_weight: Float, see `LanguageModel`.
         **kwargs: `name` and `dtype` of the model.
 
     Returns:
@@ -262,14 +260,7 @@ def mogrifier_lstm(
             ),
             dropout(output_dropout if projection_dropout is None else projection_dropout, name="projection_dropout"),
         ]
-    return LanguageModel(
-        embedding,
-        layers,
-        state_reset_rate=state_reset_rate,
-        past_decode_weight=past_decode_weight,
-        dtype=dtype,
-        **kwargs,
-    )
+    return LanguageModel(embedding, layers, state_reset_rate=state_reset_rate, dtype=dtype, **kwargs)
 
 
 def _scaled(mode):
