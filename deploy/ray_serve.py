@@ -165,10 +165,13 @@ def start(options: argparse.Namespace) -> None:
     """Starts the service, on a new cluster or beside the other applications of one that runs.
 
     Raises:
-        SystemExit: If it runs there already, or does not start.
+        SystemExit: If the cluster is not found, or the service runs there already, or does not start.
     """
     own = {"num_cpus": options.cpus * options.replicas * len(options.models), "include_dashboard": False}
-    ray.init(options.address, log_to_driver=False, **(own if options.address == "local" else {}))
+    try:
+        ray.init(options.address, log_to_driver=False, **(own if options.address == "local" else {}))
+    except (ConnectionError, RuntimeError, ValueError) as error:
+        raise SystemExit(f"error: Ray did not start or connect at {options.address!r}: {last_line(error)}") from None
     if APPLICATION in serve.status().applications:
         stop = f"import ray; from ray import serve; ray.init('{options.address}'); serve.delete('{APPLICATION}')"
         raise SystemExit(
@@ -180,8 +183,12 @@ def start(options: argparse.Namespace) -> None:
         serve.run(application(options), name=APPLICATION)
     except (RuntimeError, TimeoutError, RayError, RayServeException) as error:
         serve.delete(APPLICATION)
-        reason = str(error).strip().rpartition("\n")[2]
-        raise SystemExit(f"error: The service did not start: {reason} Ray's log is in {LOGS}.") from None
+        raise SystemExit(f"error: The service did not start: {last_line(error)} Ray's log is in {LOGS}.") from None
+
+
+def last_line(error: Exception) -> str:
+    """The last line of an error: those of Ray end with their cause, after traces of other processes."""
+    return str(error).strip().rpartition("\n")[2]
 
 
 def main() -> None:

@@ -1,7 +1,6 @@
 """Strategies: training on one device, several devices of a machine, or several machines."""
 
 import errno
-import json
 import os
 import socket
 import sys
@@ -11,6 +10,7 @@ from contextlib import nullcontext
 from typing import Any, TypeVar
 
 from keras_tying.distribution.slurm import slurm_resolver, slurm_tasks
+from keras_tying.tables import parse_json
 
 T = TypeVar("T")
 
@@ -144,7 +144,7 @@ def _workers_of_tf_config() -> int:
         )
 
     try:
-        config = json.loads(text)
+        config = parse_json(text)
     except ValueError as error:
         raise problem(f"it is not JSON ({error})") from None
     if not isinstance(config, dict) or not isinstance(config.get("cluster", {}), dict):

@@ -46,7 +46,7 @@ def read_model(folder: Path) -> keras.Model:
     try:
         model = keras.saving.deserialize_keras_object(json.loads((folder / CONFIG).read_bytes()))
         values = load_file(folder / WEIGHTS)
-    except (ValueError, TypeError, LookupError, AttributeError, OSError, SafetensorError) as error:
+    except (ValueError, TypeError, LookupError, AttributeError, OSError, RecursionError, SafetensorError) as error:
         raise ValueError(f"The model in {folder} cannot be read: {' '.join(str(error).split())}") from error
     expected = {variable.path: tuple(variable.shape) for variable in model.weights}
     received = {path: value.shape for path, value in values.items()}

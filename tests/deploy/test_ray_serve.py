@@ -138,6 +138,14 @@ def test_a_service_that_runs_already_is_not_replaced(script):
     script.serve.delete.assert_not_called()
 
 
+@pytest.mark.parametrize("kind", [ConnectionError, RuntimeError, ValueError])
+def test_why_there_is_no_cluster_is_one_line(script, kind):
+    script.ray.init.side_effect = kind("Tried 5 times.\nNo Ray runs there.")
+    with pytest.raises(SystemExit, match=r"^error: Ray did not start or connect at 'auto': No Ray runs there\.$"):
+        script.start(script.parse([MODEL, "--address", "auto"]))
+    script.serve.start.assert_not_called()
+
+
 @pytest.mark.parametrize("kind", [RuntimeError, RayError])
 def test_why_a_service_does_not_start_is_one_line(script, kind):
     script.serve.run.side_effect = kind("Deploying failed:\nTraceback (most recent call last):\nOSError: no space")

@@ -364,6 +364,7 @@ def test_a_strategy_that_cannot_be_is_refused(strategy, message, monkeypatch):
     "config",
     [
         "{",
+        "[" * 10_000,
         "[]",
         '{"cluster": []}',
         '{"cluster": {"worker": "a:1"}}',

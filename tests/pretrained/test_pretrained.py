@@ -298,10 +298,17 @@ def test_weights_of_another_model_are_refused(preset):
         kt.load(preset)
 
 
-def test_a_configuration_cannot_run_code(preset):
-    layer = keras.layers.Lambda(lambda x: x)
-    config = {"module": "keras.layers", "class_name": "Lambda", "config": layer.get_config(), "registered_name": None}
-    (preset / "model.json").write_text(json.dumps(config))
+LAMBDA = {
+    "module": "keras.layers",
+    "class_name": "Lambda",
+    "config": keras.layers.Lambda(lambda x: x).get_config(),
+    "registered_name": None,
+}
+
+
+@pytest.mark.parametrize("config", [json.dumps(LAMBDA), "[" * 10_000], ids=["code", "nested"])
+def test_a_configuration_that_runs_code_or_is_nested_too_deeply_is_refused(preset, config):
+    (preset / "model.json").write_text(config)
     files = json.loads((preset / MANIFEST).read_text())["files"]
     change_manifest(preset, files={**files, "model.json": sha256_of(preset / "model.json")})
     with pytest.raises(ValueError, match=r"cannot be read"):
