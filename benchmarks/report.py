@@ -225,7 +225,8 @@ def page(found: dict[str, dict]) -> list[str]:
         "(`steps_per_execution`); PyTorch is not compiled.",
         "TensorFlow's matrix products alone are slower than PyTorch's in most sizes: see [matrix",
         "products](#matrix-products), and [how much of a step they take](#operations-of-tensorflow).",
-        f"Made by `{COMMAND}`.",
+        f'Made by `{COMMAND}`. The commands below need the contenders: `pip install ".[bench,jax]"` in a clone, and',
+        '`".[ray]"` for `benchmarks.serving_load`.',
         "",
         plot(RESULTS / "speed.png", "Speed compared with PyTorch and stock Keras"),
     ]

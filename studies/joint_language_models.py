@@ -76,8 +76,9 @@ def _text_of(grid: Grid, path: Path, results: dict[str, Any] | None) -> list[str
     data, samples = results["data"], results["samples"]
     pairs = f"the first {data['sentences']:,}" if data["sentences"] else "all"
     return [
-        f"**{grid.title}**: {pairs} pairs of the training text, {samples['train']:,} target words "
-        f'({samples["valid"]:,} to validate, {samples["test"]:,} to test); tokenization "{data["tokenization"]}", '
+        f"**{grid.title}**: {pairs} pairs of the training text, {samples['train']:,} target words with the "
+        f"ends of sentences ({samples['valid']:,} to validate, {samples['test']:,} to test); "
+        f'tokenization "{data["tokenization"]}", '
         f"{data['source_vocabulary_size']:,} source and {data['target_vocabulary_size']:,} target words at most; "
         f"{_schedule_of(grid, results)}.",
         *provenance(path, results),

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import Any
 
-from keras_tying.files import write_atomically
+from keras_tying.files import supersede, write_atomically
 from keras_tying.tables import dump_table, validate_table
 from keras_tying.training.checkpoints import CheckpointStore
 from keras_tying.training.progress import Progress, read_progress
@@ -59,7 +59,8 @@ def _differences(made: Any, asked: Any, name: str = "") -> list[tuple[str, Any, 
 def change_epochs(runs: Sequence[Run], epochs: int, record: bool) -> None:
     """Makes runs train for another number of epochs. All are checked before any is changed.
 
-    The results of a run that had ended are kept beside its later ones, as `results_after_20_epochs.json`.
+    The results of a run that had ended are kept beside its later ones, as `results_after_20_epochs.json`. Others that
+    were kept so are moved to the folder `superseded`.
 
     Args:
         runs: The runs.
@@ -82,7 +83,8 @@ def change_epochs(runs: Sequence[Run], epochs: int, record: bool) -> None:
         for run, settings in changed:
             if settings != run.settings() and run.folder in ended:  # first: a run with results counts as finished
                 after = f"_after_{ended[run.folder]}_epochs"
-                run.results.rename(run.results.with_stem(run.results.stem + after))
+                supersede(run.results.with_stem(run.results.stem + after), run.results.read_bytes())
+                run.results.unlink()
             write_atomically(run.config, dump_table(settings).encode())
 
 

@@ -25,7 +25,8 @@ def run_command(command: Callable[[], int], to_continue: str = "The same command
 
     Args:
         command: The work; returns an exit code.
-        to_continue: How an interrupted run is continued; `{run}` in it becomes the run's folder.
+        to_continue: How an interrupted run is continued; `{run}` in it becomes the run's folder, `{options}` its
+            options.
 
     Returns:
         The exit code.
@@ -69,7 +70,10 @@ def _end_of_training(error: Exception, to_continue: str) -> int:
     """The exit code of a training that stopped on request or diverged. Raises all other errors again."""
     callbacks = sys.modules.get("keras_tying.training.callbacks")  # without them nothing has been trained
     if callbacks and isinstance(error, callbacks.TrainingInterrupted):
-        print(f"\n{error} {to_continue.format(run=shlex.quote(str(error.run)))}")
+        if error.run is None:
+            to_continue = "Continue with the same command and --restartable."
+        options = "".join(f" {shlex.quote(each)}" for each in error.options)
+        print(f"\n{error} {to_continue.format(run=shlex.quote(str(error.run)), options=options)}")
         return RESUMABLE
     if callbacks and isinstance(error, callbacks.TrainingDiverged):
         return _fail(error, DIVERGED)

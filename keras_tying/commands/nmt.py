@@ -5,6 +5,7 @@ from pathlib import Path
 
 from keras_tying.commands.options import DEFAULT_MODE, Option, file_option, whole
 from keras_tying.commands.training import FLAG, check_not_set, data_dir_option, model_option, training_command
+from keras_tying.extras import require
 
 DESCRIPTION = """Trains a translator, resumes a run, evaluates one, or translates.
 
@@ -45,9 +46,8 @@ def check(arguments: argparse.Namespace) -> None:
 
 def check_plot(path: Path) -> None:
     """Raises an error for the path of a plot that could not be written."""
-    from matplotlib.figure import Figure
-
-    endings = [each for each in Figure().canvas.get_supported_filetypes() if each != "pgf"]  # which needs LaTeX
+    figure = require("matplotlib.figure", "translation").Figure()
+    endings = [each for each in figure.canvas.get_supported_filetypes() if each != "pgf"]  # which needs LaTeX
     if path.is_dir():
         raise ValueError(f"--attention takes the path of a file. Received: the folder {path}")
     if path.suffix and path.suffix[1:] not in endings:

@@ -2,7 +2,6 @@
 
 import argparse
 import dataclasses
-import os
 import sys
 from collections.abc import Callable, Iterable
 from itertools import chain
@@ -18,6 +17,7 @@ from keras_tying.commands.text import SPLIT_NAMES, check_data_dir
 from keras_tying.data.prepared.folder import DESCRIPTION, Preparation, description_of, has_shards
 from keras_tying.data.prepared.index import open_split
 from keras_tying.data.text import check_is_file
+from keras_tying.distribution.strategies import usable_cores
 from keras_tying.tables import load_table
 
 
@@ -167,7 +167,7 @@ ALIGNED = """Tokenizes sentence pairs with word alignment for joint language mod
 {command} DIR --train F E --valid F E --test F E                 aligned by eflomal first
 {command} DIR --test F E LINKS                                   one more split
 """
-PROCESSES = Option("processes", "number of processes", default=os.cpu_count(), settings={"type": whole(1)})
+PROCESSES = Option("processes", "number of processes", default=usable_cores(), settings={"type": whole(1)})
 FOLDER = Option("folder", "folder of the prepared text", positional=True, settings={"type": path, "metavar": "DIR"})
 
 

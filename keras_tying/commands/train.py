@@ -70,11 +70,20 @@ def run_training(task_class: type[Task], arguments: argparse.Namespace) -> int:
             try:
                 train(task, run, distribution, arguments.checkpoint_minutes, arguments.from_scratch)
             except TrainingInterrupted as stopped:
-                stopped.run = arguments.resume or run.folder  # which holds several runs, if they are resumed together
+                new = None if len(runs) > 1 else run.folder
+                stopped.run = arguments.resume or new  # the first holds several runs, if they are resumed together
+                stopped.options = _kept_options(arguments)
                 raise
         if arguments.record and distribution.is_chief:
             record_measured(task.settings.recipe_name, task.recipe, run.read_results())
     return 0
+
+
+def _kept_options(arguments: argparse.Namespace) -> list[str]:
+    """The options that a run which is continued needs again."""
+    kept = [["--record"]] if arguments.record else []
+    kept += [[f"--{name}", str(arguments.given[name])] for name in ("strategy", "replicas") if name in arguments.given]
+    return [word for words in kept for word in words]
 
 
 def _open_runs(
@@ -301,6 +310,10 @@ def _evaluate(task_class: type[Task], arguments: argparse.Namespace) -> int:
         keras.utils.set_random_seed(task.settings.seed)
         run = Run(folder)
         results = run.read_results()  # before the model: they may be those of one that is older, but not of a newer one
+        if not results and not (folder / MANIFEST).exists():
+            log.warning(
+                "%s has no results, as while it trains for more epochs: what is measured here is not stored.", folder
+            )
         precision = arguments.given.get("precision", task.settings.precision)
         model = model_of(folder, precision)
         task.open_text()
@@ -308,7 +321,7 @@ def _evaluate(task_class: type[Task], arguments: argparse.Namespace) -> int:
             if precision != task.settings.precision:
                 metrics |= {name: f"{metrics[name]}, {precision}" for name in metrics if name.endswith("_settings")}
             print(f"{folder.name:12} {line}" if folder.parent == arguments.evaluate else line, flush=True)
-            if not metrics or not results:  # a trained model of the zoo has none
+            if not metrics or not results:
                 continue
             now = run.read_results()
             if now.get("history") == results.get("history"):

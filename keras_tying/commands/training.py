@@ -82,7 +82,7 @@ def training_command(
         work,
         tuple(choice.name for choice in choices),
         check_all,
-        "Continue with: {command} --resume {run}",
+        "Continue with: {command} --resume {run}{options}",
     )
     return command
 

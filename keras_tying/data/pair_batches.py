@@ -92,7 +92,7 @@ class EpochOrder(Sequence[np.ndarray]):
         for shard in self.groups[group]:
             keys, cuts = _keys(self.batches.pairs, shard), self.batches.cuts[shard]
             order = np.lexsort((random.random(len(keys)), keys)) + self.batches.pairs.starts[shard]
-            batches += np.split(order, cuts[1:-1])
+            batches += np.split(order, cuts[1:-1]) if len(keys) else []
         return [batches[i] for i in random.permutation(len(batches))]
 
 

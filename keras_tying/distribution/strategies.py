@@ -169,6 +169,11 @@ def _is_address(address: Any) -> bool:
     return bool(host) and port.isdecimal() and 0 < int(port) < 65536
 
 
+def usable_cores() -> int:
+    """Cores that this process may use, which can be fewer than the machine has."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 def _devices(tf, replicas: int | None) -> list[str]:
     """Names of the devices of a mirrored strategy."""
     gpus = len(tf.config.list_physical_devices("GPU"))
@@ -176,7 +181,7 @@ def _devices(tf, replicas: int | None) -> list[str]:
         if replicas is not None and replicas > gpus:
             raise ValueError(f"There are {gpus} GPUs here. Received: --replicas {replicas}")
         return [f"GPU:{i}" for i in range(replicas or gpus)]
-    parts = replicas or len(os.sched_getaffinity(0))
+    parts = replicas or usable_cores()
     processor = tf.config.list_physical_devices("CPU")[0]
     if len(tf.config.get_logical_device_configuration(processor) or ()) != parts:
         tf.config.set_logical_device_configuration(processor, [tf.config.LogicalDeviceConfiguration()] * parts)

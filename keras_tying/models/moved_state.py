@@ -80,7 +80,7 @@ def _copy_state(model, copy, change, names, weights):
     numbers = _numbers(old, old_slots)
     if others := [each.path for each in numbers if len(each.shape)]:
         raise ValueError(
-            "The state of an optimizer can be moved if it has one number for each weight, as that of Adam or SGD. "
+            "The state of an optimizer can be moved if its arrays have the shapes of the weights, as with Adam or SGD. "
             f"Compile the model with such an optimizer first. Received: {type(old).__name__} with {others[0]}"
         )
     for slot_name, slots in old_slots.items():

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from keras_tying.files import check_replaceable, keep_others, replacing, sha256_of, write_atomically
+from keras_tying.files import check_replaceable, keep_others, remove_unfinished, replacing, sha256_of, write_atomically
 from keras_tying.pretrained.weights import read_model, write_model
 from keras_tying.tables import dump_table
 from keras_tying.tasks import TASKS
@@ -55,6 +55,7 @@ def publish(run: Run, name: str, folder: str | Path | None = None) -> Preset:
     task = open_task(TASKS[settings.recipe.task], run)
     task.open_text()
     place.parent.mkdir(parents=True, exist_ok=True)
+    remove_unfinished(place.parent, name)  # of a publication that was killed
     with replacing(place) as new:
         new.mkdir()
         write_model(run.load_model(), new)

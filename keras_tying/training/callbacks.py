@@ -27,12 +27,15 @@ class TrainingInterrupted(Exception):
     """Training stopped on request, after a checkpoint.
 
     Attributes:
-        run: Folder of the run, or of the runs that one command resumes.
+        run: Folder of the run, or of the runs that one command resumes. `None`: the same command continues, which
+            trains several new runs.
+        options: Options that the command that continues needs.
     """
 
     def __init__(self, message: str = "Stopped.", run: Path | None = None):
         super().__init__(message)
         self.run = run
+        self.options: list[str] = []
 
 
 class ResetState(keras.callbacks.Callback):
@@ -222,7 +225,8 @@ class SaveCheckpoints(keras.callbacks.Callback):
 
         Raises:
             FileNotFoundError: If only some of the workers find the checkpoint.
-            ValueError: If the checkpoint says of another thing where it stands.
+            ValueError: If the checkpoint says of another thing where it stands, if workers read another one than the
+                chief, or if an epoch of the run had another number of batches.
         """
         checkpoint = self.store.newest()
         workers, found = sum_over_workers(model, [1.0, float(checkpoint is not None)])
@@ -233,12 +237,28 @@ class SaveCheckpoints(keras.callbacks.Callback):
             )
         if checkpoint is None:
             return False
-        vars(self.progress).update(vars(read_progress(checkpoint.progress, str(self.store.index))))
+        progress = read_progress(checkpoint.progress, str(self.store.index))
+        self._check_same(model, progress)
+        vars(self.progress).update(vars(progress))
         if self.progress.batch:
             self._within_epoch = checkpoint.values
         else:
             write_variables(model, checkpoint.values)
         return True
+
+    def _check_same(self, model: keras.Model, progress: Progress) -> None:
+        place = [float(progress.epoch), float(progress.batch)]
+        (others,) = sum_over_workers(model, [float(of_chief(model, place) != place)])
+        if others:
+            raise ValueError(
+                f"{others:.0f} workers read another checkpoint in {self.store.folder} than the chief. Look for damaged "
+                "files there, see their warnings, and start all workers again."
+            )
+        if progress.batches not in (None, self.batches):
+            raise ValueError(
+                f"An epoch of {self.run.folder} has {progress.batches:,} batches, which depend on the number of "
+                f"replicas. Received: {self.batches:,}. Continue it with as many replicas as before."
+            )
 
     @contextmanager
     def stop_on_signals(self):

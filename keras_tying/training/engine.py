@@ -124,7 +124,7 @@ def train(
     """Trains the model of a run to its end, measures, saves and exports it.
 
     Interrupted at any moment and called again, it ends with the weights of an uninterrupted run, bit for bit. Clears
-    Keras's session.
+    Keras's session, and leaves the precision of the run as the dtype policy of the process.
 
     Args:
         task: The task of the run, with its vocabularies.
@@ -150,9 +150,9 @@ def train(
         model = build_model(task, distribution)
         if distribution.is_chief:
             print(f"{task.recipe.title}\nrun         {run.folder}\n{task.describe(model)}", flush=True)
-        progress = fit(task, model, run, distribution.is_chief, checkpoint_minutes, from_scratch)
+        progress = fit(task, model, run, distribution, checkpoint_minutes, from_scratch)
         if distribution.is_chief:
-            finish(task, model, run, progress, distribution)
+            finish(task, model, run, progress)
         distribution.meet()
         return progress
 
@@ -161,16 +161,16 @@ def fit(
     task: Task,
     model: keras.Model,
     run: Run,
-    is_chief: bool = True,
+    distribution: Distribution | None = None,
     checkpoint_minutes: float = 5.0,
     from_scratch: bool = False,
 ) -> Progress:
     """Trains a new model by the task's recipe, from the run's newest checkpoint if it has one.
 
     The model ends as the last epoch left it, or as the best one did if the task keeps the best; if the optimizer has
-    averaged weights, with them. For arguments and errors see `train`; `is_chief` says whether this process prints and
-    writes logs.
+    averaged weights, with them. For arguments and errors see `train`.
     """
+    distribution = distribution or Distribution()
     optimisation = task.recipe.optimisation
     batches = compile_model(task, model)
     epochs, left_out = length(optimisation, batches.total)
@@ -189,11 +189,12 @@ def fit(
             f"{progress.epoch + 1}. Leave the option out, or train anew in another folder."
         )
     if not progress.finished(epochs, optimisation.patience):
-        progress.train_in(environment())
+        progress.train_in(environment() | distribution.description)
+        progress.batches = batches.total
     if best is not None and progress.history:
         best.saved()
     callbacks = [*_before_logs(task, model, progress)]
-    if is_chief:
+    if distribution.is_chief:
         callbacks += [ProgressBar(epochs, batches, progress), TensorBoardLog(run.tensorboard, task)]
     callbacks.append(checkpoints)
     _fit_epochs(model, batches, (epochs, left_out), optimisation.patience, progress, callbacks, checkpoints)
@@ -229,7 +230,7 @@ def _before_logs(task: Task, model: keras.Model, progress: Progress) -> list[ker
 def _fit_epochs(
     model: keras.Model,
     batches: EpochBatches,
-    length: tuple[int, int],
+    to_train: tuple[int, int],
     patience: int | None,
     progress: Progress,
     callbacks: list[keras.callbacks.Callback],
@@ -237,9 +238,9 @@ def _fit_epochs(
 ) -> None:
     """Calls Keras's `fit` for each epoch that is left, the first from the batch where the run stands.
 
-    The last epoch leaves out its first batches, if `length` says so: it begins as if it were resumed after them.
+    The last epoch leaves out its first batches, if `to_train` says so: it begins as if it were resumed after them.
     """
-    epochs, left_out = length
+    epochs, left_out = to_train
     with checkpoints.stop_on_signals():
         while not progress.finished(epochs, patience):
             if progress.epoch == epochs - 1:
@@ -262,7 +263,7 @@ def _fit_epochs(
                 raise batches.failure from None
 
 
-def finish(task: Task, model: keras.Model, run: Run, progress: Progress, distribution: Distribution) -> None:
+def finish(task: Task, model: keras.Model, run: Run, progress: Progress) -> None:
     """Saves and exports a trained model, measures it and prints where everything is."""
     with replacing(run.model) as path:
         model.save(path)
@@ -277,7 +278,6 @@ def finish(task: Task, model: keras.Model, run: Run, progress: Progress, distrib
         **task.measure(model),
         "parameters": model.count_params(),
         **training_record(task.settings, progress, task.unit, task.epoch_size),
-        **distribution.description,
     }
     try:
         earlier = run.read_results()

@@ -12,6 +12,10 @@ UNKNOWN: dict[str, Any] = {"device": NOT_RECORDED, "versions": {}}
 """The environment of such a training."""
 
 
+NOT_NOTED_BEFORE = {"environments", "processor_seconds", "batches"}
+"""Attributes that earlier versions did not note."""
+
+
 @dataclass
 class Progress:
     """The position of a run: the one place that knows its epoch and batch.
@@ -22,14 +26,16 @@ class Progress:
         seconds: Training time so far, including the parts before an interruption.
         processor_seconds: Processor time of the training process so far, of the chief's if there are several. `None` if
             a part was trained without this note.
+        batches: Batches of an epoch. `None` if earlier versions did not note it.
         history: Metrics of each finished epoch.
-        environments: Device, commit and versions of the processes that trained, in order and without repetitions.
+        environments: Device, replicas, commit and versions of the processes that trained, in order and each once.
     """
 
     epoch: int = 0
     batch: int = 0
     seconds: float = 0.0
     processor_seconds: float | None = 0.0
+    batches: int | None = None
     history: list[dict[str, float]] = field(default_factory=list)
     environments: list[dict[str, Any]] = field(default_factory=list)
 
@@ -77,7 +83,7 @@ def read_progress(values: dict[str, Any], origin: str) -> Progress:
     7
     """
     names = set(vars(Progress()))
-    if not names - {"environments", "processor_seconds"} <= set(values) <= names:  # earlier versions did not note these
+    if not names - NOT_NOTED_BEFORE <= set(values) <= names:
         raise ValueError(f"{origin}: progress must have the keys {sorted(names)}. Received: {sorted(values)}")
     try:
         progress = TypeAdapter(Progress).validate_json(json.dumps({"processor_seconds": None, **values}), strict=True)

@@ -18,6 +18,7 @@ from pydantic import BeforeValidator, Field
 
 from keras_tying import backend
 from keras_tying.backend.devices import accelerators
+from keras_tying.distribution.strategies import usable_cores
 from keras_tying.files import UNFINISHED, locked, remove_unfinished, sha256_of, write_atomically
 from keras_tying.tables import Table, dump_table, json_values, load_table, parse_json
 from keras_tying.training.progress import UNKNOWN, Progress
@@ -316,7 +317,8 @@ def trained_in(environments: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         environments: What `environment` returned in each of them, or results that contain it.
 
     Returns:
-        Devices, commits and versions that differ are all named, in order. Backend and precision are the last ones.
+        Devices, commits and versions that differ are all named, in order, and so are numbers of replicas, unless there
+        was one only. Backend and precision are the last ones.
 
     Example:
 
@@ -336,7 +338,19 @@ def trained_in(environments: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
             package: _in_order(each["versions"].get(package, NOT_RECORDED) for each in environments)
             for package in packages
         },
+        **_replicas(environments),
     }
+
+
+def _replicas(environments: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Strategies, workers and replicas of what several processes trained; none for one replica."""
+    alone = {"strategy": "one", "workers": 1, "replicas": 1}
+    found = [{name: each.get(name, default) for name, default in alone.items()} for each in environments]
+    if all(each == alone for each in found):
+        return {}
+    if all(each == found[0] for each in found):
+        return found[0]
+    return {name: _in_order(str(each[name]) for each in found) for name in alone}
 
 
 def _in_order(values: Iterable[str]) -> str:
@@ -375,5 +389,5 @@ def device_name() -> str:
     if cpuinfo.exists():
         names = [line.split(":", 1)[1].strip() for line in cpuinfo.open() if line.startswith("model name")]
         model = names[0] if names else model
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    cores = usable_cores()
     return f"{model}, {cores} core{'s' if cores != 1 else ''}"

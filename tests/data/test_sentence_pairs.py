@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import keras_tying as kt
-from keras_tying.data import PairBatches, SentencePairs, Subwords
+from keras_tying.data import PairBatches, SentencePairs, Subwords, sentence_pairs
 
 PAIRS = [
     *[("a rose is a rose", "eine Rose ist eine Rose"), ("the house", "das Haus"), ("", "leer"), ("a  ", "   ")],
@@ -141,6 +141,14 @@ def test_every_pair_is_in_one_batch_of_an_epoch(pairs, epoch):
     order = batches.order(epoch)
     assert len(order) == len(batches)
     assert sorted(np.concatenate(order).tolist()) == list(range(len(pairs)))
+
+
+def test_shards_whose_pairs_are_all_left_out_have_no_batches(subwords, monkeypatch):
+    monkeypatch.setattr(sentence_pairs, "pieces", lambda pairs: ([pair] for pair in pairs))
+    kept = SentencePairs.encode(PAIRS, subwords, subwords, maximum_length=40)
+    assert (len(kept.shards), len(kept)) == (len(PAIRS), 4)
+    for epoch in range(3):
+        assert sorted(len(chosen) for chosen in PairBatches(kept, 64, seed=1).order(epoch)) == [1] * 4
 
 
 def test_batches_have_at_most_the_given_number_of_tokens(pairs):

@@ -6,6 +6,9 @@ import shutil
 import harness
 import pytest
 
+from keras_tying.commands.changed_runs import change_epochs
+from keras_tying.training import Run as TrainingRun
+
 RECIPE = harness.tiny_recipe(epochs=1)
 
 
@@ -44,6 +47,25 @@ def test_a_finished_run_is_not_restarted_with_other_settings(run, again, options
     assert run.results == before
 
 
+def test_results_kept_of_fewer_epochs_are_never_lost(run, tmp_path):
+    copy = harness.Run(shutil.copytree(run.folder, tmp_path / "run"))
+    change_epochs([TrainingRun(copy.folder)], 20, record=False)
+    first = (copy.folder / "results_after_1_epochs.json").read_bytes()
+    change_epochs([TrainingRun(copy.folder)], 1, record=False)
+    (copy.folder / "results.json").write_text('{"epochs": 1}')
+    change_epochs([TrainingRun(copy.folder)], 20, record=False)
+    kept = [copy.folder / "superseded" / "results_after_1_epochs_1.json", copy.folder / "results_after_1_epochs.json"]
+    assert [path.read_bytes() for path in kept] == [first, b'{"epochs": 1}']
+
+
+def test_a_model_of_fewer_epochs_is_measured_with_a_warning(run, tmp_path, caplog):
+    copy = harness.Run(shutil.copytree(run.folder, tmp_path / "run"))
+    change_epochs([TrainingRun(copy.folder)], 20, record=False)
+    harness.succeed("train/lm.py", "--evaluate", copy.folder)
+    assert f"{copy.folder} has no results, as while it trains for more epochs" in caplog.text
+    assert not (copy.folder / "results.json").exists()
+
+
 def test_a_resumed_run_goes_on_to_more_epochs_as_one_that_had_them_from_the_start(run, again, files, tmp_path):
     whole = harness.train_lm(tmp_path / "whole", RECIPE, files, "--epochs", 3)
     assert again().returncode == 0
@@ -66,6 +88,18 @@ def test_runs_interrupted_on_their_way_to_more_epochs_are_not_finished(run, tmp_
     assert f"Continue with: python train/lm.py --resume {folder}\n" in finished.stdout
     harness.succeed("train/lm.py", "--resume", folder)
     assert [each.results["epochs"] for each in runs] == [4, 4]
+
+
+def test_several_new_runs_and_the_options_of_one_are_named_by_what_continues_them(files, tmp_path):
+    recipes = [tmp_path / f"{name}.toml" for name in "ab"]
+    for recipe in recipes:
+        recipe.write_text(RECIPE)
+    several = harness.interrupted("train/lm.py", "--recipe", *recipes, *files, "--run", tmp_path / "runs")
+    assert several.stdout.endswith("Continue with the same command and --restartable.\n")
+    one = harness.interrupted(
+        "train/lm.py", "--recipe", recipes[0], *files, "--run", tmp_path / "run", "--strategy", "one"
+    )
+    assert one.stdout.endswith(f"Continue with: python train/lm.py --resume {tmp_path / 'run'} --strategy one\n")
 
 
 def test_more_epochs_of_another_text_change_nothing(tmp_path):

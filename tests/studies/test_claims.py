@@ -163,8 +163,8 @@ def joint_claims():
     assert not any(worse(*pair) for pair in permutations(splits, 2))
     return [
         f"the first {nnjm_ahead[0]} epochs with 10,000 and with 2,000 Chinese-English words, and in the first "
-        f"{nnjm_ahead[2]} on Multi30k. The tied NNLM has it in the first {nnlm_ahead[0]} with 10,000 Chinese-English "
-        "words, and otherwise not",
+        f"{nnjm_ahead[2]} on Multi30k. The tied NNLM is ahead in the first {nnlm_ahead[0]} epochs with 10,000 "
+        "Chinese-English words. On the other two texts it is behind from the first epoch on.",
         f"has a validation perplexity of {by_rate[0.3]:.0f} at 0.3 and of {by_rate[1.0]:.0f} at 1.0.",
         "the NNJM has {:.1f} million parameters instead of {:.1f}, and the NNLM {:.1f} instead of {:.1f}.".format(
             *sizes
@@ -527,8 +527,8 @@ def low_perplexity_claims():
     return [
         f"have test perplexities of {twice['test_perplexity']:.1f} and {small['test_perplexity']:.1f}, with one seed "
         "each.",
-        f"make it worse, {mean['validation_perplexity']:.1f}: the perplexity of the training text falls to "
-        f"{mean['train_perplexity']:.1f}.",
+        f"Its validation perplexity is {mean['validation_perplexity']:.1f}, and that of the training text falls to "
+        f"{mean['train_perplexity']:.1f}. The mean itself",
         f"for {twice['epochs']} more epochs, with dropout of 0.5 after the LSTM layer, to "
         f"{twice['validation_perplexity']:.1f}.",
         f"for {continued['epochs']} more epochs with more dropout, from a learning rate of "

@@ -21,11 +21,12 @@ from keras_tying.training import (
     RunSettings,
     TrainingDiverged,
     TrainingInterrupted,
+    callbacks,
     engine,
     fit,
 )
 from keras_tying.training.callbacks import SaveCheckpoints, StopOnNaN, Validation
-from keras_tying.training.checkpoints import CheckpointStore, read_variables, write_variables
+from keras_tying.training.checkpoints import Checkpoint, CheckpointStore, read_variables, write_variables
 from keras_tying.training.optimisation import decayed_rate
 from keras_tying.training.progress import read_progress
 from keras_tying.training.runs import training_record
@@ -194,6 +195,18 @@ def test_a_record_names_every_device_and_commit_that_trained(recorded):
     assert (record["device"], record["commit"]) == ("first, then second", "5e1f, then not recorded")
 
 
+def test_a_record_names_the_replicas_that_trained_and_not_those_that_recorded(recorded):
+    two = {"strategy": "MirroredStrategy", "workers": 1, "replicas": 2}
+    assert "replicas" not in recorded(1, place("first"))
+    assert "replicas" not in recorded(1, place("first") | two)
+    record = recorded(2, place("first") | two)
+    assert [record[name] for name in two] == ["one, then MirroredStrategy", "1", "1, then 2"]
+
+
+def test_a_record_of_replicas_that_do_not_change_has_their_number(recorded):
+    assert recorded(1, place("first") | {"strategy": "MirroredStrategy", "workers": 1, "replicas": 2})["replicas"] == 2
+
+
 def test_what_trained_before_device_and_processor_time_were_noted_is_not_recorded(recorded, tmp_path):
     recorded(1, place("first"))
     index = tmp_path / "checkpoints" / "index.json"
@@ -255,6 +268,29 @@ def test_a_request_to_stop_in_the_last_batches_is_met_at_the_end_of_the_epoch(tm
     again = Progress()
     assert SaveCheckpoints(Run(tmp_path), minutes=60, batches=30, progress=again).restore(model)
     assert (again.epoch, again.batch, again.history) == (1, 0, [{"perplexity": 1.0}])
+
+
+@pytest.fixture
+def checkpoint(tmp_path):
+    """A model and a run with a checkpoint after the first epoch of 30 batches."""
+    model = zoo.ptb_small(vocabulary_size=11)
+    model.compile(ClippedSGD())
+    progress = {**vars(Progress(epoch=1, history=[{"perplexity": 1.0}])), "batches": 30}
+    CheckpointStore(tmp_path / "checkpoints").save(Checkpoint(read_variables(model), progress))
+    return model, Run(tmp_path)
+
+
+def test_a_run_whose_epochs_have_another_number_of_batches_is_not_continued(checkpoint):
+    model, run = checkpoint
+    with pytest.raises(ValueError, match=r"^An epoch of \S+ has 30 batches[^\n]*Received: 29\. Continue it"):
+        SaveCheckpoints(run, minutes=60, batches=29, progress=Progress()).restore(model)
+
+
+def test_workers_that_read_another_checkpoint_than_the_chief_are_an_error(checkpoint, monkeypatch):
+    model, run = checkpoint
+    monkeypatch.setattr(callbacks, "of_chief", lambda model, place: [place[0] - 1, place[1]])
+    with pytest.raises(ValueError, match=r"^1 workers read another checkpoint in \S+ than the chief"):
+        SaveCheckpoints(run, minutes=60, batches=30, progress=Progress()).restore(model)
 
 
 def test_training_stops_when_validation_stalls():

@@ -18,7 +18,7 @@ from keras_tying.data.prepared.shards import Shards
 from keras_tying.data.prepared.text import VOCABULARY, count_tokens
 from keras_tying.data.prepared.writing import CHARACTERS_OF_A_SHARD, Encoded, write_split
 from keras_tying.data.vocabulary import Vocabulary
-from keras_tying.files import check_fingerprint, sha256_of, write_atomically
+from keras_tying.files import UNFINISHED, check_fingerprint, sha256_of, write_atomically
 
 SOURCE_VOCABULARY = "source_vocabulary.txt"
 VOCABULARIES = (SOURCE_VOCABULARY, VOCABULARY)
@@ -265,7 +265,7 @@ def _aligned(folder: Path, texts: Mapping[str, Bitext]) -> dict[str, Bitext]:
     """The texts, those without links with the links that the folder has or now gets."""
     own = {split: folder / f"{split}.align" for split, text in texts.items() if text.alignment is None}
     if missing := [split for split, path in own.items() if not _are_links_of(path, texts[split])]:
-        with TemporaryDirectory(dir=folder) as temporary:
+        with TemporaryDirectory(dir=folder, prefix=".align.", suffix=UNFINISHED) as temporary:
             for split, text in zip(missing, align([texts[split] for split in missing], temporary), strict=True):
                 assert text.alignment is not None
                 os.replace(text.alignment, own[split])
