@@ -65,7 +65,7 @@ class ActivationRegularizer(keras.regularizers.Regularizer):
     It is for the argument `activity_regularizer` of a layer; Keras divides the penalty by the `B` rows of the batch.
     States `[B, H]` that the layer returns too have no penalty. It belongs to a loss that is summed over the `T` steps
     of a window, as `SequenceCrossEntropy()` is: `scale` is then the alpha of the paper, whose loss is a mean over
-    steps. Merity et al. regularize the outputs of the last layer after dropout.
+    steps. Merity et al. regularize the outputs of the last layer after dropout. Masked steps count too.
 
     Args:
         scale: Float, alpha, at least 0. Defaults to 2.

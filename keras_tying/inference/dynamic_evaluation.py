@@ -180,7 +180,7 @@ class _Learner(keras.Model):
     def __init__(self, model, rows):
         super().__init__(autocast=False, name="learner")
         self.model = model
-        self.carried = CarriedState(model.carried.widths)
+        self.carried = CarriedState(model.carried.widths, dtype=model.variable_dtype)
         self.carried.allocate(rows)
         self.perplexity = Perplexity()
         self.mean_loss = SequenceCrossEntropy(reduction="mean")

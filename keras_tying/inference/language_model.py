@@ -172,7 +172,7 @@ class TrainedLanguageModel:
         """Ids `[1, T]` of a text after the end of a sentence."""
         if not isinstance(prefix, str):
             raise ValueError(f"`prefix` must be a string. Received: prefix={prefix!r}")
-        return np.append(np.int32(self.vocabulary.end_id), self._encode(prefix))[None]
+        return check_text(self.model, np.append(np.int32(self.vocabulary.end_id), self._encode(prefix)))[None]
 
 
 def stream_perplexity(model, ids: np.ndarray | PreparedText, batch_size: int = 1, sequence_length: int = 500) -> float:

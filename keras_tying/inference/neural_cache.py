@@ -11,7 +11,6 @@ from keras_tying.backend.compilation import compile_function
 from keras_tying.checks import check_integer
 from keras_tying.data import PreparedText
 from keras_tying.inference.language_model import read_windows
-from keras_tying.losses import SequenceCrossEntropy
 from keras_tying.metrics.perplexity import perplexity_of
 
 FLATNESS = (0.0, 0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1.0, 1.5)
@@ -96,10 +95,7 @@ class NeuralCache:
 
         def score(inputs, targets, states):
             hidden, states = self.model.hidden_states(inputs, states, training=False)
-            _, nll, _ = SequenceCrossEntropy().from_hidden(
-                targets, hidden, self.model.output_projection, training=False
-            )
-            return nll[0], ops.cast(hidden[0], "float32"), states
+            return self.model.token_losses(hidden, targets)[0], ops.cast(hidden[0], "float32"), states
 
         compiled, states = compile_function(self.model, score), self.model.zero_states(1)
         keys, words = np.zeros((0, self.model.hidden_size), "float32"), np.zeros(0, "int32")

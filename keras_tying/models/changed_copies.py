@@ -1,12 +1,17 @@
 """Copies of a model: with other words, tied, untied, without LoRA, in another precision. They train on where it was."""
 
 import json
+from io import BytesIO
 from pathlib import Path
+from zipfile import ZipFile
 
 import h5py
 
 from keras_tying.models.embedding_changes import tied, untied, with_words, without_lora, words_of_rows, words_of_size
 from keras_tying.models.precision import with_precision
+
+KINDS = "fiV"
+"""Kinds of dtypes that weights have in files: floats, quantized integers, and bfloat16, which h5py does not know."""
 
 
 class ChangedCopies:
@@ -18,8 +23,8 @@ class ChangedCopies:
         Keras cannot change the shape of a variable, so this and the methods `with_rows`, `tied_copy`, `untied_copy`,
         `without_lora` and `with_precision` give new models, which share no variable with this one. They are compiled as
         this one is, and the state of its optimizer comes along: moments and averages follow their words, the moments of
-        new words are zero, their averages start as their weights do, and training goes on as it would have. A carried
-        state is not copied.
+        new words are those of a new optimizer, their averages start as their weights do, and training goes on as it
+        would have, except that dropout draws other masks. A carried state is not copied.
 
         Args:
             vocabulary_size: Optional integer, the words that the model scores. With three-way tying they are the source
@@ -157,7 +162,7 @@ class ChangedCopies:
             ValueError: If the file is of a model with other tying. Load it into a model with the tying of the file, and
                 call `tied_copy` or `untied_copy` of that.
         """
-        if str(filepath).endswith((".weights.h5", ".weights.json")) and not skip_mismatch:
+        if str(filepath).endswith((".weights.h5", ".weights.json", ".keras")) and not skip_mismatch:
             _check_file(self, Path(filepath))
         super().load_weights(filepath, skip_mismatch, **kwargs)  # type: ignore[misc]  # a mixin has no `load_weights`
 
@@ -167,7 +172,7 @@ def _check_file(model, path):
     sizes = []
 
     def add(place, values):
-        is_weight = isinstance(values, h5py.Dataset) and values.shape and values.dtype.kind in "fV"  # V: bfloat16
+        is_weight = isinstance(values, h5py.Dataset) and values.shape and values.dtype.kind in KINDS
         if is_weight and not place.startswith("optimizer"):
             sizes.append(values.size)
 
@@ -182,7 +187,10 @@ def _check_file(model, path):
 
 
 def _parts(path):
-    """The files of weights: the one at `path`, or those that it lists, if it is a JSON file."""
+    """The files of weights: the one at `path`, that in a saved model, or those that a JSON file lists."""
+    if path.suffix == ".keras":
+        with ZipFile(path) as model:
+            return [BytesIO(model.read("model.weights.h5"))]
     if path.suffix != ".json":
         return [path]
     listed = json.loads(path.read_bytes())["weight_map"].values()

@@ -6,6 +6,7 @@ import keras
 
 from keras_tying.backend.keras_internals import forget_calls, inner_layers, layers_to_quantize, leaf_layers
 from keras_tying.layers import AdaptiveEmbedding
+from keras_tying.layers.shared_place import SharedPlace
 from keras_tying.models.replicated import ReplicatedModel
 from keras_tying.models.serialization import from_layer_configs, not_yet_called
 
@@ -96,8 +97,12 @@ class ComposedModel(ReplicatedModel):
 
 
 def _without_embeddings(layers):
-    """Layers without the embeddings, whose number depends on tying and whose configurations say which are frozen."""
-    return [each for each in layers if not isinstance(each, (keras.layers.Embedding, AdaptiveEmbedding))]
+    """Layers without the embeddings, whose number depends on tying and whose configurations say which are frozen.
+
+    Neither are their further places counted, which are `SharedPlace` layers in loaded models only.
+    """
+    kinds = (keras.layers.Embedding, AdaptiveEmbedding, SharedPlace)
+    return [each for each in layers if not isinstance(each, kinds)]
 
 
 def check_unmasked(**layers):

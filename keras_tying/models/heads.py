@@ -3,6 +3,7 @@
 import keras
 from keras import ops
 
+from keras_tying.backend.keras_internals import variables_as_they_are
 from keras_tying.layers import AdaptiveEmbedding, TiedDense, TiedEmbedding
 from keras_tying.layers.lookup import embedding_matrix
 from keras_tying.layers.shared_place import SharedPlace
@@ -49,6 +50,8 @@ def head_scores(layer, hidden):
 def head_projection(layer, embedding=None):
     """The parameters of a head, as an argument of losses: an `OutputProjection` or an `AdaptiveProjection`.
 
+    They have the dtype of the variables, so that their gradients are not rounded to the compute dtype.
+
     Args:
         layer: The head.
         embedding: The layer that embeds the words, for losses that need their input embeddings.
@@ -56,12 +59,13 @@ def head_projection(layer, embedding=None):
     Raises:
         ValueError: If a layer of Keras is quantized.
     """
-    if isinstance(layer, AdaptiveEmbedding):
-        head, *tails = layer.output_tables()
-        tails = tuple(Tail(each.projection, OutputProjection(each.embeddings, each.bias)) for each in tails)
-        return AdaptiveProjection(OutputProjection(head.embeddings, head.bias), tails, layer.compute_dtype)
-    input_embeddings = None if embedding is None else embedding_matrix(embedding)
-    return OutputProjection(**_parameters(layer), input_embeddings=input_embeddings)
+    with variables_as_they_are():
+        if isinstance(layer, AdaptiveEmbedding):
+            head, *tails = layer.output_tables()
+            tails = tuple(Tail(each.projection, OutputProjection(each.embeddings, each.bias)) for each in tails)
+            return AdaptiveProjection(OutputProjection(head.embeddings, head.bias), tails, layer.compute_dtype)
+        input_embeddings = None if embedding is None else embedding_matrix(embedding)
+        return OutputProjection(**_parameters(layer), input_embeddings=input_embeddings)
 
 
 def _parameters(layer):

@@ -9,7 +9,6 @@ from keras_tying.checks import check_integer
 from keras_tying.ids import PAD_ID, check_ids
 from keras_tying.layers import SectionMeans, TiedEmbedding
 from keras_tying.layers.lookup import embedding_matrix
-from keras_tying.losses import SequenceCrossEntropy
 from keras_tying.models.changed_copies import ChangedCopies
 from keras_tying.models.composed_model import check_unmasked, policy_of
 from keras_tying.models.next_word_model import Example, NextWordModel, apply_layers
@@ -280,8 +279,7 @@ class JointLanguageModel(ChangedCopies, NextWordModel):
 
     def _score(self, inputs, targets):
         hidden = self.hidden_states(inputs, training=False)
-        _, nll, _ = SequenceCrossEntropy().from_hidden(targets, hidden, self.output_projection, training=False)
-        return -nll
+        return -self.token_losses(hidden, targets)
 
     def get_config(self):
         return {

@@ -6,13 +6,13 @@ import keras
 from keras import ops
 
 from keras_tying.backend.compilation import compile_function
-from keras_tying.backend.replicas import part_of, scope_of
+from keras_tying.backend.replicas import has_own_rows, part_of, rows_of_all, scope_of, set_rows_of_all
+from keras_tying.backend.variables import write_back
 from keras_tying.checks import check_integer
 from keras_tying.ids import check_ids
 from keras_tying.layers import AdaptiveEmbedding, CarriedState, TiedEmbedding, WordDropout
 from keras_tying.layers.carried_state import with_rows
 from keras_tying.layers.lookup import embedding_matrix
-from keras_tying.losses import SequenceCrossEntropy
 from keras_tying.models.changed_copies import ChangedCopies
 from keras_tying.models.composed_model import policy_of
 from keras_tying.models.next_word_model import Example, NextWordModel, arguments_of
@@ -103,7 +103,9 @@ class LanguageModel(ChangedCopies, NextWordModel):
                 f"With mask_zero=True all hidden layers must support masks. Received: {without}, which do not"
             )
         widths = [width for layer in self.recurrent_layers for width in keras.tree.flatten(layer.state_size)]
-        self.carried = CarriedState(widths, reset_rate=state_reset_rate, name="carried_state")
+        self.carried = CarriedState(
+            widths, reset_rate=state_reset_rate, dtype=self.variable_dtype, name="carried_state"
+        )
         self.build((None, None))
 
     @property
@@ -199,6 +201,8 @@ class LanguageModel(ChangedCopies, NextWordModel):
     def carry_state(self, batch_size):
         """Makes `fit` and `evaluate` start each batch with the last states of the previous batch.
 
+        `fit` goes on from the state of its last batch, also in the next epoch; `reset_state` makes it zero.
+
         Args:
             batch_size: Integer, the size of every batch. It is divided among the replicas of a
                 `tf.distribute.Strategy`.
@@ -210,6 +214,21 @@ class LanguageModel(ChangedCopies, NextWordModel):
         check_integer("batch_size", batch_size)
         with scope_of(self):
             self.carried.allocate(part_of(self, batch_size))
+
+    def evaluate(self, *args, **kwargs):
+        """Measures the model; arguments are those of `keras.Model.evaluate`.
+
+        A carried state starts at zero, and afterwards it is what it was before, so that `fit` can validate.
+        """
+        if self.carried.batch_size is None:
+            return super().evaluate(*args, **kwargs)
+        write_back(self)
+        before = [(state, rows_of_all(self, state)) for state in self.carried.variables if has_own_rows(state)]
+        self.reset_state()
+        try:
+            return super().evaluate(*args, **kwargs)
+        finally:
+            set_rows_of_all(self, before)
 
     def reset_state(self):
         """Sets the carried state to zero, as at the start of a text."""
@@ -245,8 +264,7 @@ class LanguageModel(ChangedCopies, NextWordModel):
 
     def _score(self, inputs, targets, states, training):
         hidden, states = self.hidden_states(inputs, states, training)
-        _, nll, _ = SequenceCrossEntropy().from_hidden(targets, hidden, self.output_projection, training=False)
-        return -nll, states
+        return -self.token_losses(hidden, targets), states
 
     def zero_states(self, batch_size):
         """States at the start of a text, for `batch_size` rows."""

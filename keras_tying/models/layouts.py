@@ -7,9 +7,9 @@ def vocabulary_layout(device_mesh, *, axis="model"):
     """Splits embeddings, and the loss that scores words with them, along the vocabulary. For JAX.
 
     Each device holds and trains the rows of its words. It scores only these, and the devices add up their parts of the
-    normalizer and of the gradient; no device ever holds the whole matrix or all logits. It fits every model of the zoo:
-    it splits the variables of layers whose name ends with `embedding`. All other variables are on every device; add
-    layouts of your own for them, as to any `LayoutMap`.
+    normalizer and of the gradient; no device ever holds the whole matrix or all logits. It splits the variables of
+    every `TiedEmbedding` whose name ends with `embedding`, as in the zoo. All other variables are on every device, and
+    so are those of an `AdaptiveEmbedding`; add layouts of your own for them, as to any `LayoutMap`.
 
     Args:
         device_mesh: A `keras.distribution.DeviceMesh`. The size of its dimension `axis` must divide the vocabulary

@@ -17,6 +17,8 @@ ARGUMENTS = ("embedding", "source_embedding", "output_embedding", "context_embed
 COUNTS = ("input_updates", "output_updates")
 """Variables of `SkipGram` itself with a number for each word."""
 
+AVERAGES = ("averages", "_model_variables_moving_average")
+"""Slots of averaged weights: of the optimizers of this library, and of those of Keras."""
 Place = tuple[str, str]
 """Where a variable is: the argument of the model that takes its layer, `""` for a count, and the variable's name."""
 Values = dict[Place, np.ndarray]
@@ -85,13 +87,22 @@ def _copy_state(model, copy, change, names, weights):
         )
     for slot_name, slots in old_slots.items():
         values = _named(slots, names)
-        averaged = "average" in slot_name  # of weights that were not trained, the average is the weight
-        values = _after(change.weights, weights | values) if averaged else _after(change.moments, values)
+        if slot_name in AVERAGES:  # of weights that were not trained, the average is the weight
+            values = _after(change.weights, weights | values)
+        else:
+            start = _start(new_slots[slot_name])
+            values = _after(change.moments, {name: value - start for name, value in values.items()})
+            values = {name: value + start for name, value in values.items()}
         for weight, slot in new_slots[slot_name]:
             if (name := names[id(weight)]) in values:
                 slot.assign(values[name])
     for before, after in zip(numbers, _numbers(new, new_slots), strict=True):
         after.assign(ops.convert_to_numpy(before))
+
+
+def _start(slots):
+    """What a new optimizer has in a slot, for each weight the same number: mostly 0."""
+    return ops.convert_to_numpy(slots[0][1]).flat[0] if slots else 0
 
 
 def _frozen(model, names) -> set[Name]:

@@ -181,6 +181,10 @@ class NextWordModel(ComposedModel):
         """Logits `[..., V]` of hidden states `[..., H]`."""
         return head_scores(self.output_embedding, hidden)
 
+    def token_losses(self, hidden, targets):
+        """Negative log-likelihoods of `targets` `[...]` after hidden states `[..., H]`, without a gradient."""
+        return SequenceCrossEntropy().from_hidden(targets, hidden, self.output_projection, training=False)[1]
+
     def outputs_of(self, hidden, targets=None, sample_weight=None, training=None, loss=None):
         """Logits of hidden states; with targets `Losses`.
 

@@ -86,7 +86,7 @@ class SkipGram(ChangedCopies, ComposedModel):
         output_updates: Number of pairs that have updated each word as a context or negative, `[V]`.
 
     Raises:
-        ValueError: If `negatives` is below 1, or the embeddings differ in size.
+        ValueError: If `negatives` is below 1, the embeddings differ in size, or one has two matrices.
 
     Example:
 
@@ -109,6 +109,11 @@ class SkipGram(ChangedCopies, ComposedModel):
         for name, layer in {"embedding": embedding, "context_embedding": context_embedding or embedding}.items():
             if not isinstance(layer, keras.layers.Embedding):
                 raise ValueError(f"`{name}` must be an Embedding layer. Received: {name}={layer!r}")
+            if not getattr(layer, "tie_weights", True):
+                raise ValueError(
+                    f"`{name}` must be an embedding with one matrix; for an untied model give `context_embedding`. "
+                    f"Received: {layer.name!r} with tie_weights=False"
+                )
         super().__init__(**{"dtype": policy_of(embedding), **kwargs})
         check_integer("negatives", negatives)
         self.embedding = embedding

@@ -11,7 +11,6 @@ from keras_tying.checks import check_integer, check_number, check_rate
 from keras_tying.ids import PAD_ID, check_ids
 from keras_tying.layers import ConditionalGRU, Dropout, OneBiasGRU, TiedEmbedding
 from keras_tying.layers.lookup import embedding_matrix
-from keras_tying.losses import SequenceCrossEntropy
 from keras_tying.models.beam_search import Draw, search
 from keras_tying.models.changed_copies import ChangedCopies
 from keras_tying.models.composed_model import check_unmasked, policy_of
@@ -264,9 +263,7 @@ class Translator(ChangedCopies, NextWordModel):
 
     def _score(self, inputs, targets):
         hidden = self.hidden_states(inputs, training=False)
-        words = ops.maximum(targets, 0)
-        _, nll, _ = SequenceCrossEntropy().from_hidden(words, hidden, self.output_projection, training=False)
-        return ops.where(targets < 0, 0.0, -nll)
+        return ops.where(targets < 0, 0.0, -self.token_losses(hidden, ops.maximum(targets, 0)))
 
     def translate(self, source, end_id, beam_size=5, n_best=None, length_penalty=1.0, maximum_length=None):
         """Translates sentences by beam search; a beam of 1 is greedy.

@@ -91,14 +91,14 @@ def ptb_large(
 
 
 def _zaremba(units, initializer_range, dropout, tied, projection, vocabulary_size, projection_bias, kwargs):
-    settings = {"units": units, "initializer_range": initializer_range, **kwargs}
+    penalty = ProjectionRegularizer(scale=PENALTY) if projection else None
+    settings = {"units": units, "initializer_range": initializer_range, "projection_regularizer": penalty, **kwargs}
     return recurrent_language_model(
         vocabulary_size,
         tied=tied,
         dropout=dropout,
         projection=projection,
         projection_bias=projection_bias,
-        projection_regularizer=ProjectionRegularizer(scale=PENALTY) if projection else None,
         **settings,
     )
 

@@ -275,9 +275,6 @@ class JointLanguageModelRecipe(Recipe):
     optimisation: SampleOptimisation = SampleOptimisation()
 
 
-# Skip-gram
-
-
 class SkipGramData(TextData):
     minimum_count: int = Field(default=5, ge=1)
     """Words that occur less often are left out."""

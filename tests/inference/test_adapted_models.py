@@ -203,6 +203,8 @@ def masking_model():
         lambda model, ids: NeuralCache(model).perplexity(ids),
         lambda model, ids: TrainedLanguageModel(model, WORDS).perplexity(["1 2", "0"]),
         lambda model, ids: TrainedLanguageModel(model, WORDS).score(["1 2 0"]),
+        lambda model, ids: TrainedLanguageModel(model, WORDS).next_words("1 0"),
+        lambda model, ids: TrainedLanguageModel(model, WORDS).generate("1 0", 3),
     ],
 )
 def test_padding_in_a_text_is_refused(measure):

@@ -258,6 +258,22 @@ def test_a_frozen_embedding_stays_frozen(model, tmp_path):
     assert not any(each.shape == (V, H) for each in ours.trainable_variables)
 
 
+def test_what_is_frozen_beside_shared_embeddings_stays_so(tmp_path):
+    embedding = TiedEmbedding(V, H, name="words")
+    source, target, state = words(), words(), keras.Input((H,))
+    hidden = keras.layers.GRU(H, return_sequences=True)(embedding(target), initial_state=state)
+    decoder = keras.Model([target, state], hidden, name="decoder")
+    encoder = encoder_of(embedding)
+    backbone = keras.Model([source, target], decoder([target, encoder(source)]))
+    model = kt.models.BackboneModel(backbone, embedding)
+    (gru,) = [each for each in encoder.layers if isinstance(each, keras.layers.GRU)]
+    gru.trainable = False
+    ours = loaded(loaded(model, tmp_path), tmp_path)
+    shapes = [sorted(tuple(each.shape) for each in either.trainable_variables) for either in (model, ours)]
+    assert shapes[0] == shapes[1]
+    assert (V, H) in shapes[0]
+
+
 def test_a_model_that_was_quantized_before_is_saved(model, rng, tmp_path):
     model.quantize("int8")
     assert_same(loaded(loaded(model, tmp_path), tmp_path), model, batch_for(model, rng))

@@ -239,6 +239,25 @@ def test_weights_of_rows_and_words_count_as_with_logits(batch, rng):
     np.testing.assert_allclose(model.evaluate(*batch, sample_weight=weights, verbose=0)[0], expected, rtol=1e-5)
 
 
+@pytest.mark.parametrize("head", [head for head in HEADS if head != "masked"])
+def test_gradients_of_a_head_are_not_rounded_in_mixed_precision(head, batch, monkeypatch):
+    keras.config.set_dtype_policy("mixed_bfloat16")
+    try:
+        model = without_logits(functional(head))
+    finally:
+        keras.config.set_dtype_policy("float32")
+    received = []
+    from_hidden = SequenceCrossEntropy.from_hidden
+
+    def noted(self, targets, hidden, output, *arguments):
+        received.append(getattr(output, "head", output).embeddings.dtype)
+        return from_hidden(self, targets, hidden, output, *arguments)
+
+    monkeypatch.setattr(SequenceCrossEntropy, "from_hidden", noted)
+    model(batch[0], targets=batch[1], training=True)
+    assert [keras.backend.standardize_dtype(dtype) for dtype in received] == ["float32"]
+
+
 def test_a_trained_head_of_a_frozen_backbone_is_trained_after_loading(tmp_path):
     words = keras.Input((None,), dtype="int32")
     embedding = ReversibleEmbedding(WORDS, WIDTH, name="words")

@@ -15,6 +15,8 @@ OPTIMIZERS = {
     "momentum": lambda: keras.optimizers.SGD(0.1, momentum=0.9),
     "loss scale": lambda: keras.optimizers.LossScaleOptimizer(keras.optimizers.Adam(0.01)),
     "averages": lambda: kt.optimizers.ClippedAdam(0.01, average_momentum=0.9),
+    "averaged gradients": lambda: keras.optimizers.RMSprop(0.01, centered=True),
+    "Ftrl": lambda: keras.optimizers.Ftrl(0.01),
 }
 
 
@@ -147,6 +149,13 @@ def test_lora_follows_its_words(text):
     np.testing.assert_allclose(model.resized(9)(text[0] % 9), model(text[0] % 9)[..., :9], atol=1e-6)
 
 
+@pytest.mark.parametrize("optimizer", ["averaged gradients", "Ftrl"])
+def test_what_an_optimizer_starts_with_is_that_of_new_and_of_merged_weights(text, optimizer):
+    for copy in (trained(text, optimizer).resized(V + 5), trained(text, optimizer, lora=2).without_lora()):
+        train(copy, text)
+        assert all(np.isfinite(weight).all() for weight in copy.get_weights())
+
+
 def test_a_model_that_is_not_compiled_gives_one_that_is_not():
     model = kt.zoo.recurrent_language_model(V, H)
     assert not model.untied_copy().compiled
@@ -245,6 +254,20 @@ def test_weights_in_several_files_are_checked_too(tmp_path):
         make(tied=True).load_weights(tmp_path / "model.weights.json")
     ours = make(tied=False)
     ours.load_weights(tmp_path / "model.weights.json")
+
+
+@pytest.mark.parametrize("quantized", [False, True])
+def test_a_matrix_of_a_saved_model_is_not_left_out(tmp_path, quantized):
+    def make(tied):
+        model = kt.zoo.skip_gram(20, units=4, tied=tied)
+        if quantized:
+            model.quantize("int8")
+        return model
+
+    make(tied=False).save(tmp_path / "model.keras")
+    make(tied=False).load_weights(tmp_path / "model.keras")
+    with pytest.raises(ValueError, match=r"must be of a model with the same tying"):
+        make(tied=True).load_weights(tmp_path / "model.keras")
 
 
 def test_the_weights_of_an_untied_model_in_bfloat16_are_no_tied_ones(tmp_path):

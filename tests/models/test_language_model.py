@@ -144,6 +144,30 @@ def test_carried_windows_give_the_loss_of_one_long_window(rng):
     assert again == parts
 
 
+def test_validation_starts_from_zero_and_training_goes_on_from_its_own_state(rng):
+    texts = rng.integers(0, V, (2, 2, 6, 5))
+    states = []
+    for validation in (None, tuple(texts[1])):
+        keras.utils.set_random_seed(3)
+        model = small()
+        model.carry_state(3)
+        model.compile(ClippedSGD(0.1))
+        logs = model.fit(
+            *texts[0], batch_size=3, epochs=2, shuffle=False, verbose=0, validation_data=validation
+        ).history
+        states.append([np.array(state) for state in model.carried.values])
+    for alone, validated in zip(*states, strict=True):
+        np.testing.assert_array_equal(alone, validated)
+    model.reset_state()
+    perplexities = [model.evaluate(*texts[1], batch_size=3, verbose=0, return_dict=True)["perplexity"] for _ in "ab"]
+    assert perplexities[0] == perplexities[1] == pytest.approx(logs["val_perplexity"][-1], rel=1e-6)
+
+
+def test_the_carried_state_has_the_precision_of_the_variables():
+    for dtype, of_state in (("float64", "float64"), ("mixed_bfloat16", "float32")):
+        assert small(dtype=dtype).carried.variable_dtype == of_state
+
+
 def test_carried_state_adds_no_parameters():
     model = small()
     parameters = model.count_params()

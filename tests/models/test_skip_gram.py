@@ -61,6 +61,12 @@ def by_rows(request, monkeypatch):
     return request.param
 
 
+@pytest.mark.parametrize("given", [{}, {"context_embedding": TiedEmbedding(V, H, tie_weights=False)}])
+def test_an_embedding_with_two_matrices_is_refused(given):
+    with pytest.raises(ValueError, match=r"must be an embedding with one matrix[^\n]* with tie_weights=False$"):
+        SkipGram(TiedEmbedding(V, H, tie_weights=bool(given)), **given)
+
+
 @pytest.mark.parametrize("change", ["lora", "frozen"])
 def test_plain_sgd_changes_only_trainable_variables(model, batch, change):
     if change == "lora":

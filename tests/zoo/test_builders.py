@@ -408,3 +408,9 @@ def test_a_text_is_no_switch(name, argument):
 def test_no_module_of_the_zoo_has_the_name_of_a_builder():
     modules = {path.stem for path in Path(builders.__file__).parent.glob("*.py")}
     assert not modules & set(builders.__all__)
+
+
+def test_the_penalty_of_a_projection_can_be_another_one():
+    penalty = kt.regularizers.ProjectionRegularizer(batch_size=40)
+    model = kt.zoo.ptb_small(vocabulary_size=30, projection=True, projection_regularizer=penalty)
+    assert model.hidden_layers[-1].kernel_regularizer is penalty

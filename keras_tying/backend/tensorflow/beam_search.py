@@ -64,10 +64,14 @@ def search_in_graph(model, source, limits, beam_size, length_penalty, end_id, dr
 
 
 def cast_weights(model):
-    """A scope in which the weights of a model are cast to its compute dtype once, instead of at every step."""
-    scope = keras.StatelessScope()
+    """A scope in which the weights of a model are cast to its compute dtype once, instead of at every step.
+
+    Not those of an output embedding that computes in another dtype.
+    """
+    scope, output = keras.StatelessScope(), model.output_embedding
+    kept = {id(weight) for weight in output.weights} if getattr(output, "reverse_dtype", None) else ()
     for weight in model.weights:
-        if keras.backend.is_float_dtype(weight.dtype):
+        if id(weight) not in kept and keras.backend.is_float_dtype(weight.dtype):
             scope.add_update((weight, tf.cast(weight.value, model.compute_dtype)))
     return scope
 
