@@ -43,6 +43,7 @@ def with_words(model, given, words_of):
         name = source if argument == "source_embedding" else target
         if given[name] is not None:
             changed[argument] = words_of(name, given[name], layer)
+    _check_stop_words(model, changed.get("source_embedding"))
     if "embedding" in changed:
         changed[""] = changed["embedding"]
 
@@ -61,6 +62,16 @@ def with_words(model, given, words_of):
 
     weights, moments = partial(take, are_weights=True), partial(take, are_weights=False)
     return changed_copy(model, Change(configure, weights, moments))
+
+
+def _check_stop_words(model, words):
+    """Raises ValueError if new source words would make a model leave out others than before."""
+    stop_words = max((getattr(each, "stop_words", 0) for each in getattr(model, "global_context", ())), default=0)
+    if words is not None and not np.array_equal(first := words.rows[:stop_words], np.arange(len(first))):
+        raise ValueError(
+            f"The first {stop_words} source words, which the model leaves out of its global context (stop_words), must "
+            f"stay the first. Received: source_rows that begin with {first.tolist()}"
+        )
 
 
 def words_of_size(name, size, layer):

@@ -1,5 +1,6 @@
 """Language models: windows of a text, carried state, perplexity."""
 
+import math
 from argparse import Namespace
 from collections.abc import Iterator
 from pathlib import Path
@@ -109,9 +110,8 @@ class LanguageModelTask(TextTask):
     def describe(self, model: keras.Model) -> str:
         settings, cut = self.recipe.optimisation, self.windows()
         batches = self._window_batches().total
-        untied = self.build_model(tied=False).count_params()
         return (
-            f"parameters  {model.count_params():,} (untied: {untied:,})\n"
+            f"parameters  {model.count_params():,} (untied: {untied_parameters(model):,})\n"
             f"vocabulary  {len(self.vocabulary):,} words\n"
             + "".join(f"{split:10}  {len(ids):,} tokens\n" for split, ids in self.ids.items())
             + f"batches     {batches:,} per epoch, {settings.batch_size} rows x {settings.sequence_length} words; "
@@ -181,6 +181,13 @@ class LanguageModelTask(TextTask):
             yield NeuralCache(model)
         if arguments.dynamic:
             yield DynamicEvaluation(model, self.ids["train"])
+
+
+def untied_parameters(model: keras.Model) -> int:
+    """Number of parameters of a language model of the zoo if it were untied. It is not made, as it may be large."""
+    alone = ("bias", "cluster_bias", "clusters")  # which embed no words
+    shared = [weight for weight in model.embedding.weights if model.tied and weight.name not in alone]
+    return model.count_params() + sum(math.prod(weight.shape) for weight in shared)
 
 
 class WindowBatches(BlockBatches):

@@ -365,6 +365,10 @@ WRONG = {
         lambda: translator("none").resized(source_vocabulary_size=0),
         "`source_vocabulary_size` must be at least 1",
     ),
+    "other stop words": (
+        lambda: kt.zoo.nnjm_global(8, 8, stop_words=2).with_rows(source_rows=[0, 2, 1, *range(3, 8)]),
+        r"The first 2 source words, [^\n]* must stay the first\. Received: source_rows that begin with \[0, 2\]",
+    ),
     "one vocabulary": (
         lambda: translator("three_way").resized(source_vocabulary_size=4),
         "by `vocabulary_size`. Received: source_vocabulary_size=4",

@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from keras_tying import zoo
 from keras_tying.commands.lm import COMMAND
 from keras_tying.commands.options import parse
 from keras_tying.commands.train import _new_settings
 from keras_tying.data import SPLITS, Corpus, load_corpus, prepare_text, windows
 from keras_tying.tasks import LanguageModelTask
-from keras_tying.tasks.language_model import WindowBatches
+from keras_tying.tasks.language_model import WindowBatches, untied_parameters
 from keras_tying.training import RunSettings
 from keras_tying.zoo.recipes import LanguageModelRecipe, Model, TextData, WindowOptimisation
 
@@ -36,6 +37,12 @@ def test_the_penalty_of_a_projection_is_that_of_the_batches(vocabulary):
     task = LanguageModelTask(RunSettings(recipe_name="test", seed=1, command="", recipe=recipe))
     task.vocabularies = {"vocabulary.txt": vocabulary}
     assert task.build_model().hidden_layers[-1].kernel_regularizer.batch_size == 40
+
+
+@pytest.mark.parametrize("arguments", [{"tied": True}, {"tied": False}, {"tied": True, "adaptive_cutoffs": (5, 12)}])
+def test_the_untied_parameters_are_those_of_an_untied_model(arguments):
+    model, untied = (zoo.recurrent_language_model(30, 32, **each) for each in (arguments, {**arguments, "tied": False}))
+    assert untied_parameters(model) == untied.count_params()
 
 
 def own_text(tmp_path, lines, **data):

@@ -12,6 +12,7 @@ from keras_tying.inference import translator
 from keras_tying.inference.translator import pair_perplexity, translate_sentences
 from keras_tying.tasks import TranslationTask
 from keras_tying.tasks.markdown import markdown_table
+from keras_tying.tasks.translation import untied_parameters
 from keras_tying.training import CheckpointStore, Run, RunSettings, TrainingInterrupted, engine, fit
 from keras_tying.training.callbacks import SaveCheckpoints
 from keras_tying.training.optimisation import make_optimizer
@@ -29,6 +30,12 @@ def pairs():
 @pytest.fixture(scope="module")
 def subwords(pairs):
     return kt.data.Subwords.learn(kt.data.sentences_of(pairs), 30)
+
+
+@pytest.mark.parametrize("tying", ["none", "decoder", "three_way"])
+def test_the_untied_parameters_are_those_of_an_untied_model(tying):
+    model, untied = (kt.zoo.dl4mt_small(9, 9, each, embedding_size=4, units=4) for each in (tying, "none"))
+    assert untied_parameters(model) == untied.count_params()
 
 
 def task_of(pairs, subwords, **optimisation):
