@@ -80,10 +80,13 @@ def run_training(task_class: type[Task], arguments: argparse.Namespace) -> int:
 
 
 def _kept_options(arguments: argparse.Namespace) -> list[str]:
-    """The options that a run which is continued needs again."""
-    kept = [["--record"]] if arguments.record else []
-    kept += [[f"--{name}", str(arguments.given[name])] for name in ("strategy", "replicas") if name in arguments.given]
-    return [word for words in kept for word in words]
+    """The options that a run which is continued on this machine needs again."""
+    kept = ["--record"] if arguments.record else []
+    if arguments.strategy == "mirrored":
+        kept += ["--strategy", "mirrored"]
+    if arguments.replicas:
+        kept += ["--replicas", str(arguments.replicas)]
+    return kept
 
 
 def _open_runs(

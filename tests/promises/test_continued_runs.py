@@ -6,7 +6,9 @@ import shutil
 import harness
 import pytest
 
+from keras_tying import commands
 from keras_tying.commands.changed_runs import change_epochs
+from keras_tying.distribution import Distribution
 from keras_tying.training import Run as TrainingRun
 
 RECIPE = harness.tiny_recipe(epochs=1)
@@ -96,10 +98,12 @@ def test_several_new_runs_and_the_options_of_one_are_named_by_what_continues_the
         recipe.write_text(RECIPE)
     several = harness.interrupted("train/lm.py", "--recipe", *recipes, *files, "--run", tmp_path / "runs")
     assert several.stdout.endswith("Continue with the same command and --restartable.\n")
-    one = harness.interrupted(
-        "train/lm.py", "--recipe", recipes[0], *files, "--run", tmp_path / "run", "--strategy", "one"
-    )
-    assert one.stdout.endswith(f"Continue with: python train/lm.py --resume {tmp_path / 'run'} --strategy one\n")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(commands.train, "open_distribution", lambda *_: Distribution())
+        given = ["--strategy", "mirrored", "--replicas", 2]
+        one = harness.interrupted("train/lm.py", "--recipe", recipes[0], *files, "--run", tmp_path / "run", *given)
+    continued = f"python train/lm.py --resume {tmp_path / 'run'} --strategy mirrored --replicas 2\n"
+    assert one.stdout.endswith(f"Continue with: {continued}")
 
 
 def test_more_epochs_of_another_text_change_nothing(tmp_path):

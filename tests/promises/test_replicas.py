@@ -32,7 +32,7 @@ def trained(tmp_path_factory):
         ["--recipe", folder / "fewer.toml", *files, "--run", runs["fewer"].folder],
         [*further, runs["by two"].folder],
     )
-    assert [runs[name].results["replicas"] for name in ("more", "fewer", "by two")] == [2, 2, 2]
+    assert [runs[name].results["replicas"] for name in ("more", "fewer", "by two")] == ["1, then 2", 2, 2]
     harness.change_config(runs["fewer"], "recipe", "optimisation", "epochs", value=2)
     harness.resume("train/lm.py", runs["fewer"])
     return runs, outputs
