@@ -525,7 +525,7 @@ def low_perplexity_claims():
     )
     untied = results("small_size/wide_untied_60_epochs_s1")
     validation = [epoch["val_perplexity"] for epoch in untied["history"]]
-    best_of_untied = validation.index(min(validation)) + 1
+    best_epoch = validation.index(min(validation)) + 1
     for metric in ("validation_perplexity", "test_perplexity"):
         assert untied[metric] > max(run[metric] for run in small)
     for folder, best in {"ten_million_parameters": [twice], "small_size": small}.items():
@@ -537,9 +537,9 @@ def low_perplexity_claims():
         f"have test perplexities of {twice['test_perplexity']:.1f}, with one seed, and {small_test:.1f}, the mean of "
         "two.",
         f"perplexity of {untied['test_perplexity']:.1f} where the tied one (`wide_60_epochs`, two seeds) has "
-        f"{small_test:.1f}. The untied model overfits: its best epoch is number {best_of_untied} of {untied['epochs']}, "
-        f"and in the last epoch the perplexity of its training text is {untied['train_perplexity']:.1f}, that of the tied "
-        f"model {small_train:.1f}.",
+        f"{small_test:.1f}. The untied model overfits: its best epoch is number {best_epoch} of "
+        f"{untied['epochs']}, and in the last epoch the perplexity of its training text is "
+        f"{untied['train_perplexity']:.1f}, that of the tied model {small_train:.1f}.",
         f"Its validation perplexity is {mean['validation_perplexity']:.1f}, and that of the training text falls to "
         f"{mean['train_perplexity']:.1f}. The mean itself",
         f"for {twice['epochs']} more epochs, with dropout of 0.5 after the LSTM layer, to "
