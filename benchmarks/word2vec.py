@@ -25,6 +25,7 @@ from benchmarks.run import RESULTS
 from keras_tying import data
 from keras_tying.commands.train import changed_recipe
 from keras_tying.data.similarity import load_similarity_sets
+from keras_tying.distribution.strategies import usable_cores
 from keras_tying.files import supersede
 from keras_tying.metrics import word_similarity
 from keras_tying.tasks import SkipGramTask
@@ -32,7 +33,7 @@ from keras_tying.training import Run, RunSettings, environment, fit
 from keras_tying.zoo.recipes import load_recipe
 
 RECIPE = "word2vec"
-CORES = len(os.sched_getaffinity(0))
+CORES = usable_cores()
 
 Trained = tuple[float, list[str], dict[str, np.ndarray]]
 """Seconds, words, and the input and output embeddings."""

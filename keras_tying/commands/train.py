@@ -70,8 +70,8 @@ def run_training(task_class: type[Task], arguments: argparse.Namespace) -> int:
             try:
                 train(task, run, distribution, arguments.checkpoint_minutes, arguments.from_scratch)
             except TrainingInterrupted as stopped:
-                new = None if len(runs) > 1 else run.folder
-                stopped.run = arguments.resume or new  # the first holds several runs, if they are resumed together
+                only = run.folder if len(runs) == 1 else None
+                stopped.run = arguments.resume or only  # the first holds several runs, if they are resumed together
                 stopped.options = _kept_options(arguments)
                 raise
         if arguments.record and distribution.is_chief:

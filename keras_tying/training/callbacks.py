@@ -238,7 +238,7 @@ class SaveCheckpoints(keras.callbacks.Callback):
         if checkpoint is None:
             return False
         progress = read_progress(checkpoint.progress, str(self.store.index))
-        self._check_same(model, progress)
+        self._check_continues(model, progress)
         vars(self.progress).update(vars(progress))
         if self.progress.batch:
             self._within_epoch = checkpoint.values
@@ -246,7 +246,8 @@ class SaveCheckpoints(keras.callbacks.Callback):
             write_variables(model, checkpoint.values)
         return True
 
-    def _check_same(self, model: keras.Model, progress: Progress) -> None:
+    def _check_continues(self, model: keras.Model, progress: Progress) -> None:
+        """Raises ValueError if workers stand at different places, or an epoch has other batches than before."""
         place = [float(progress.epoch), float(progress.batch)]
         (others,) = sum_over_workers(model, [float(of_chief(model, place) != place)])
         if others:
