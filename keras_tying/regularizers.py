@@ -23,7 +23,8 @@ class ProjectionRegularizer(keras.regularizers.Regularizer):
     Args:
         scale: Float, lambda, at least 0. Defaults to 0.15.
         norm: `"half_squared"` or `"frobenius"`.
-        batch_size: Positive integer, the training batch size, by which the released code divides.
+        batch_size: Positive integer by which the released code divides: its batch size, 20, by default. With one number
+            the penalty has the same weight beside a loss averaged over rows, whatever the number of rows.
 
     Raises:
         ValueError: If an argument is outside its range.

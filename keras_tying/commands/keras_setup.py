@@ -56,10 +56,10 @@ def import_keras() -> None:
 def keep_memory() -> None:
     """Lets TensorFlow keep the memory of a training step for the next one, by its allocator for devices (BFC).
 
-    By default it returns memory on a CPU to the system and asks for it again in each step, which can take longer
-    than the step itself where steps are short. The allocator may use all memory of the machine: its default limit is 64
-    GiB. On Linux only, and without effect if the user has set `TF_CPU_ALLOCATOR_USE_BFC`, or after TensorFlow's first
-    operation.
+    Without oneDNN, which is on where the CPU has AVX-512, it returns memory on a CPU to the system and asks for it
+    again in each step, which can take longer than the step itself where steps are short. The allocator may use all
+    memory of the machine: its default limit is 64 GiB. On Linux only, and without effect if the user has set
+    `TF_CPU_ALLOCATOR_USE_BFC`, or after TensorFlow's first operation.
     """
     if sys.platform == "linux" and ALLOCATOR not in os.environ:
         os.environ[ALLOCATOR] = "1"

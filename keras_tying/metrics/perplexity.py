@@ -11,8 +11,8 @@ from keras_tying.losses.cross_entropy import SequenceCrossEntropy
 class Perplexity(keras.metrics.Metric):
     """The exponential of the mean negative log-likelihood of all tokens since the last reset.
 
-    The metric accumulates sum and count, so the result does not depend on the division into batches, as long as the
-    tokens of a reset are fewer than 2^26: of more, float32 loses part of each batch.
+    The metric accumulates sum and count, with what float32 rounds off of both, so the result depends neither on the
+    division into batches nor on the length of the text.
 
     Args:
         ignore_id: Optional target that does not count, for example -1. Models take that of their loss.
@@ -31,8 +31,9 @@ class Perplexity(keras.metrics.Metric):
     def __init__(self, *, ignore_id=None, name="perplexity", dtype=None):
         super().__init__(name=name, dtype=dtype)
         self.ignore_id = ignore_id
-        self.total = self.add_variable((), "zeros", name="total")
-        self.count = self.add_variable((), "zeros", name="count")
+        self.total, self.total_rest, self.count, self.count_rest = (
+            self.add_variable((), "zeros", name=name) for name in ("total", "total_rest", "count", "count_rest")
+        )
 
     def update_state(self, y_true, y_pred, sample_weight=None):
         """Adds targets `[...]` with logits `[..., V]`. Masked tokens do not count."""
@@ -41,14 +42,23 @@ class Perplexity(keras.metrics.Metric):
 
     def update_losses(self, losses, counted):
         """Adds negative log-likelihoods `losses` with weights `counted`, both `[...]`."""
-        self.total.assign_add(ops.sum(losses * ops.cast(counted, losses.dtype)))
-        self.count.assign_add(ops.sum(counted))
+        _add(self.total, self.total_rest, ops.sum(losses * ops.cast(counted, losses.dtype)))
+        _add(self.count, self.count_rest, ops.sum(counted))
 
     def result(self):
-        return ops.exp(ops.divide_no_nan(self.total, self.count))
+        return ops.exp(ops.divide_no_nan(self.total + self.total_rest, self.count + self.count_rest))
 
     def get_config(self):
         return {**super().get_config(), "ignore_id": self.ignore_id}
+
+
+def _add(total, rest, value):
+    """Adds `value` to `total`, and what rounding leaves out of it to `rest` (Knuth's two-sum)."""
+    value = ops.cast(value, total.dtype)
+    after = total + value
+    added = after - total
+    rest.assign_add((total - (after - added)) + (value - added))
+    total.assign(after)
 
 
 def perplexity_of(mean):

@@ -14,7 +14,6 @@ from keras_tying.data import SPLITS, PreparedText, Vocabulary, Windows, windows
 from keras_tying.files import write_atomically
 from keras_tying.inference import DynamicEvaluation, NeuralCache, TemperedSoftmax, TrainedLanguageModel
 from keras_tying.inference.language_model import check_length, mc_perplexity, stream_perplexity
-from keras_tying.regularizers import ProjectionRegularizer
 from keras_tying.tasks.markdown import markdown
 from keras_tying.tasks.text import TextTask, open_corpus
 from keras_tying.training.batches import BlockBatches
@@ -94,9 +93,6 @@ class LanguageModelTask(TextTask):
 
     def build_model(self, **changes: Any) -> keras.Model:
         model = self.create_model(changes, vocabulary_size=len(self.vocabulary))
-        for layer in model.hidden_layers:
-            if isinstance(penalty := getattr(layer, "kernel_regularizer", None), ProjectionRegularizer):
-                penalty.batch_size = self.recipe.optimisation.batch_size
         if self.initial_weights and not changes:
             for place, weight in enumerate(model.weights):
                 weight.assign(self.initial_weights[f"{place:03d}"])

@@ -131,6 +131,15 @@ def test_perplexity_leaves_out_masked_tokens_and_takes_small_weights(rng):
     np.testing.assert_allclose(metric.result(), np.exp(np.mean(np.array(tokens)[MASK])), rtol=1e-5)
 
 
+def test_perplexity_of_a_long_text_loses_no_token(rng):
+    metric, add = Perplexity(), tf.function(Perplexity.update_losses)
+    losses = rng.uniform(0, 8, 2000).astype("float32")
+    for loss in losses:
+        add(metric, tf.constant([loss]), tf.constant([300_001.0]))
+    assert float(metric.count) + float(metric.count_rest) == 2000 * 300_001
+    np.testing.assert_allclose(metric.result(), np.exp(np.mean(losses, dtype="float64")), rtol=3e-7)
+
+
 @pytest.mark.parametrize(
     ("targets", "weights", "message"),
     [

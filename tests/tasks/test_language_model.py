@@ -14,7 +14,7 @@ from keras_tying.data import SPLITS, Corpus, load_corpus, prepare_text, windows
 from keras_tying.tasks import LanguageModelTask
 from keras_tying.tasks.language_model import WindowBatches, untied_parameters
 from keras_tying.training import RunSettings
-from keras_tying.zoo.recipes import LanguageModelRecipe, Model, TextData, WindowOptimisation
+from keras_tying.zoo.recipes import LanguageModelRecipe, Model, TextData
 
 
 def make_task(vocabulary_size):
@@ -29,14 +29,6 @@ def test_a_corpus_with_fewer_words_than_the_recipe_is_refused():
         ValueError, match=r"made for 999,999 words of the corpus 'embedded'. Received: a corpus of \d+,"
     ):
         make_task(999_999).learn_vocabularies()
-
-
-def test_the_penalty_of_a_projection_is_that_of_the_batches(vocabulary):
-    model = Model(name="ptb_small", arguments={"projection": True})
-    recipe = LanguageModelRecipe(model=model, optimisation=WindowOptimisation(batch_size=40))
-    task = LanguageModelTask(RunSettings(recipe_name="test", seed=1, command="", recipe=recipe))
-    task.vocabularies = {"vocabulary.txt": vocabulary}
-    assert task.build_model().hidden_layers[-1].kernel_regularizer.batch_size == 40
 
 
 @pytest.mark.parametrize("arguments", [{"tied": True}, {"tied": False}, {"tied": True, "adaptive_cutoffs": (5, 12)}])
