@@ -72,9 +72,9 @@ class Grid(Table):
     optimisation: SampleOptimisation = SampleOptimisation()
     rates_of: str | None = None
     """Name of a grid of the same text whose results choose the learning rate of this one (see `best_rate`), and whose
-    alignment it uses if it has no links."""
-    links: str | None = None
-    """Folder with the links of the pairs, `SPLIT.align.gz`, relative to the zoo's folder."""
+    alignment it uses."""
+    other_alignment: str | None = None
+    """Commit of the runs that were trained with another word alignment than the other runs of the grid."""
     corpus: str | None = None
     """Name of a parallel corpus, from `languages[0]` to `languages[1]`, instead of `files`; it is aligned."""
     languages: tuple[str, str] = ("fr", "en")
@@ -254,7 +254,7 @@ def train_grid(
     todo = [(cell_name, cell, seed) for cell_name, cell, seed in todo if (cell_name, seed) not in done]
     if not todo:
         return
-    texts = bitexts(_files(grid, data_dir, alignment, folder), grid.data)
+    texts = bitexts(_files(grid, data_dir, alignment), grid.data)
     words = learn_vocabularies(texts["train"], grid.data)
     samples = {split: text.encode(*words) for split, text in texts.items()}
     results = {
@@ -275,16 +275,14 @@ def train_grid(
         write_results(path, results)
 
 
-def _files(grid: Grid, data_dir: Path, alignment: Path, folder: Path) -> dict[str, list[str]]:
-    """The grid's files in the data folder, with its links; missing links are made once and kept in `alignment`."""
+def _files(grid: Grid, data_dir: Path, alignment: Path) -> dict[str, list[str]]:
+    """The grid's files in the data folder; missing links are made once and kept in `alignment`."""
     if grid.corpus:
         splits = load_parallel(grid.corpus, *grid.languages, data_dir).splits
         pairs = {split: part for split, (part,) in splits.items() if isinstance(part, Bitext)}
         files = {split: [str(part.source), str(part.target)] for split, part in pairs.items()}
     else:
         files = {split: [str(data_dir / file) for file in each] for split, each in grid.files.items()}
-    if grid.links:
-        return {split: [*each, str(folder / grid.links / f"{split}.align.gz")] for split, each in files.items()}
     if all(len(each) == 3 for each in files.values()):
         return files
     kept = {split: alignment / f"{i}.align" for i, split in enumerate(files)}

@@ -1,6 +1,4 @@
-import gzip
 import json
-import re
 import shutil
 
 import keras
@@ -12,7 +10,7 @@ from keras_tying.data import SPLITS, Vocabulary, parallel_files, save_word_vecto
 from keras_tying.training import TrainingInterrupted
 from studies import joint_grid
 from studies.joint_grid import load_study, model_file, position_weights, results_file, train_grid, word_weights
-from studies.joint_language_models import draw_plots, is_lower, joint_page
+from studies.joint_language_models import draw_plots, is_lower, joint_page, ordering_table
 
 PNG = b"\x89PNG"
 VOCABULARY = Vocabulary(["a", "b", "<unk>", "<eos>"])
@@ -331,19 +329,6 @@ def test_links_that_are_missing_are_made_once(train, folder, tmp_path, monkeypat
     assert made == ["spaces"]
 
 
-def test_links_of_the_zoo_are_those_of_a_grid(train, folder, tmp_path):
-    toml, links = folder / "studies" / "nnjm.toml", folder / "links"
-    without = re.sub(r', "[a-z]+[.]align"', "", toml.read_text())
-    toml.write_text(without.replace('title = "Own"', 'title = "Own"\nlinks = "links"'))
-    links.mkdir()
-    for split in ("train", "valid", "test"):
-        text = tmp_path / f"{split}.align"
-        (links / f"{split}.align.gz").write_bytes(gzip.compress(text.read_bytes()))
-        text.unlink()
-    train(main_only=True, seeds=1)
-    assert results_file(folder, "own-text").exists()
-
-
 def test_published_figures_stand_beside_measured_ones(folder):
     results_of(folder, "own-text", {"NNJM": [9.0, 9.2], "NNLM": [99.0]})
     text = joint_page(folder)
@@ -461,3 +446,24 @@ vectors = { target = "vectors.txt" }
     assert [7.0, -7.0] in keras.ops.convert_to_numpy(model.embedding.embeddings).tolist()
     assert (model.embedding.trainable, model.source_embedding.trainable) == (False, True)
     assert results_file(folder, "pairs").exists()
+
+
+def test_a_comparison_of_models_with_different_alignments_is_marked(folder):
+    grid = load_study(folder).grids["other"].model_copy(update={"other_alignment": "f74e"})
+
+    def cell(model, *commits, window=7):
+        runs = {str(seed): {"test": float(seed), "commit": commit} for seed, commit in enumerate(commits, 1)}
+        return {"model": model, "arguments": {"window": window}, "runs": runs}
+
+    cells = {"old": cell("nnjm", "f74e"), "new": cell("nnjm", "8dc7"), "both": cell("nnjm", "f74e", "8dc7")}
+    cells |= {"mean": cell("nnjm_global", "8dc7", window=0), "nnlm": cell("nnlm", "8dc7")}
+
+    def marked(lower, higher):
+        pairs = [joint_grid.Pair(lower=lower, higher=higher)]
+        ordering = joint_grid.Ordering(title="", lower="one", higher="other", pairs=pairs)
+        made = ordering_table(ordering, ["other"], {"other": set(cells)}, {"other": {"cells": cells}}, {"other": grid})
+        return "other alignment" in made
+
+    assert [marked("old", each) for each in cells] == [False, True, True, False, False]
+    assert [marked("both", each) for each in cells] == [True, True, False, False, False]
+    assert not marked("nnlm", "mean")
