@@ -503,10 +503,14 @@ def trained_claims():
 def low_perplexity_claims():
     runs = {
         name: results(f"small_size/{name}_screening_s1")
-        for name in ("wide", "narrow", "wide_l2", "wide_dropout", "wide_mixture")
+        for name in (
+            *("wide", "narrow", "wide_l2", "wide_dropout", "wide_mixture"),
+            *("wide_past_decode", "wide_small_batches"),
+        )
     }
     reached = {name: run["validation_perplexity"] for name, run in runs.items()}
-    assert sorted(reached, key=reached.__getitem__)[:2] == ["wide_mixture", "wide"]
+    assert sorted(reached, key=reached.__getitem__)[3] == "wide"  # after the three that the page names
+    gained = {name: f"{reached['wide'] - value:.1f}" for name, value in reached.items()}
     speeds = {
         name: statistics.median(epoch["words_per_second"] for epoch in run["history"]) for name, run in runs.items()
     }
@@ -555,8 +559,9 @@ def low_perplexity_claims():
         f"has a validation perplexity of {mogrifier['validation_perplexity']:.1f} where the LSTM",
         f"(`single_layer_lstm_tied_30_epochs`) has {lstm['validation_perplexity']:.1f}. The best epoch of the "
         f"Mogrifier LSTM is the {perplexities.index(min(perplexities)) + 1}rd, then it overfits.",
-        f"lowers the validation perplexity by {reached['wide'] - reached['wide_mixture']:.1f}. But in the median "
-        "epoch it trains on fewer than half as many words per second as",
+        f"twice as many updates, lower the validation perplexity by {gained['wide_small_batches']}",
+        f"past decode regularization (Brahma) by {gained['wide_past_decode']}.",
+        f"as many parameters, lowers it by {gained['wide_mixture']}. But in the median epoch it trains on fewer than",
     ]
 
 
