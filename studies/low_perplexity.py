@@ -10,7 +10,7 @@ from pydantic import Field
 from keras_tying.tables import load_table
 from studies.cards import EVALUATIONS
 from studies.pages import DASH, MISSING, Section, mean_and_range, page, plot, section, table
-from studies.plots import COLOURS, data_of, fingerprint_of, panel, write_png
+from studies.plots import COLOURS, data_of, fingerprint_of, panels, write_png
 from studies.results import read_results, read_seeds
 
 SCREENING = "screening"
@@ -130,33 +130,45 @@ def own_core_hours(results: dict[str, Any]) -> float:
     return results.get("processor_seconds", results["wall_time_seconds"]) / 3600
 
 
-def curves(folder: Path) -> dict[str, list[tuple[float, float]]]:
-    """Core-hours and validation perplexity of the epochs of each run's first seed, by name; not of runs on a GPU."""
-    found = {}
-    for size in load_table(Page, folder / "studies" / "low_perplexity.toml").sizes:
-        for name, seeds in runs_of(size, folder / "results").items():
-            if any(map(on_gpu, trainings(seeds[0]))):
-                continue
-            history = seeds[0]["history"]
-            shares = list(accumulate(1 / epoch["words_per_second"] for epoch in history))
-            own = own_core_hours(seeds[0])
-            before = core_hours(seeds[0]) - own
-            hours = [before + share / shares[-1] * own for share in shares]
-            found[name] = list(zip(hours, (epoch["val_perplexity"] for epoch in history), strict=True))
-    return found
+def curves(folder: Path) -> dict[str, dict[str, list[tuple[float, float]]]]:
+    """The curve of each run's first seed, by the title of its size and its name. Runs on a GPU have none."""
+    content = load_table(Page, folder / "studies" / "low_perplexity.toml")
+    return {
+        size.title: {
+            name: curve(seeds[0])
+            for name, seeds in runs_of(size, folder / "results").items()
+            if not any(map(on_gpu, trainings(seeds[0])))
+        }
+        for size in content.sizes
+    }
 
 
-def draw_budget(found: dict[str, list[tuple[float, float]]], path: Path) -> Path:
-    """Draws validation perplexity by core-hours, unless the plot shows these curves already; returns its path."""
+def curve(results: dict[str, Any]) -> list[tuple[float, float]]:
+    """Core-hours and validation perplexity of each epoch. An epoch takes its share of the time of the training."""
+    history = results["history"]
+    shares = list(accumulate(1 / epoch["words_per_second"] for epoch in history))
+    own = own_core_hours(results)
+    before = core_hours(results) - own
+    hours = [before + share / shares[-1] * own for share in shares]
+    return list(zip(hours, (epoch["val_perplexity"] for epoch in history), strict=True))
+
+
+def draw_budget(found: dict[str, dict[str, list[tuple[float, float]]]], path: Path) -> Path:
+    """Draws validation perplexity by core-hours, a panel for each size, unless the plot shows these curves already.
+
+    Returns its path.
+    """
     if path.exists() and data_of(path) == fingerprint_of(found):
         return path
-    figure, axes = panel("core-hours", "validation perplexity", (10, 4.4))
-    for i, (name, points) in enumerate(found.items()):
-        hours, perplexities = zip(*points, strict=True)
-        label = f"{name}: {min(perplexities):.1f}"
-        style = ("-", "--", ":")[i // len(COLOURS) % 3]  # where all colours are used
-        axes.plot(hours, perplexities, style, color=COLOURS[i % len(COLOURS)], label=label)
-    lowest = min(perplexity for points in found.values() for _, perplexity in points)
-    axes.set_ylim(0.97 * lowest, 2 * lowest)  # not the first epochs, beside which all others look the same
-    axes.legend(fontsize=9, title="best epoch", title_fontsize=9, loc="center left", bbox_to_anchor=(1.0, 0.5))
+    figure, panels_of_sizes = panels(len(found), 1, (10, 3.4))
+    for axes, (title, runs) in zip(panels_of_sizes, found.items(), strict=True):
+        for i, (name, points) in enumerate(runs.items()):
+            style = ("-", "--", ":")[i // len(COLOURS) % 3]  # where all colours are used
+            label = f"{name}: {min(perplexity for _, perplexity in points):.1f}"
+            axes.plot(*zip(*points, strict=True), style, color=COLOURS[i % len(COLOURS)], label=label)
+        lowest = min(perplexity for points in runs.values() for _, perplexity in points)
+        axes.set_ylim(0.97 * lowest, 1.7 * lowest)  # not the first epochs, beside which all others look the same
+        axes.set(ylabel="validation perplexity", title=title)
+        axes.legend(fontsize=9, title="best epoch", title_fontsize=9, loc="center left", bbox_to_anchor=(1.0, 0.5))
+    axes.set_xlabel("core-hours")
     return write_png(figure, path, data=found)

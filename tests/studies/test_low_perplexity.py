@@ -6,6 +6,7 @@ import pytest
 from keras_tying.zoo.recipes import recipe_folder
 from studies.low_perplexity import curves, hours, low_perplexity_page
 
+TEN_MILLION, SMALL = "Ten million parameters", "2.7 million parameters"
 START = "single_layer_mogrifier_tied_30_epochs"
 CONTINUED = "single_layer_mogrifier_tied_continued"
 HISTORY = [{"val_perplexity": 200.0, "words_per_second": 1000.0}, {"val_perplexity": 100.0, "words_per_second": 3000.0}]
@@ -38,14 +39,14 @@ def folder(tmp_path):
 def test_a_run_is_a_row_and_a_curve(folder):
     rows = [line for line in low_perplexity_page(folder).splitlines() if "9,932,996" in line]
     assert rows == [f"| {START} | 9,932,996 | 2 | 1.0 | 70.0 | 66.0 | | | | 1 |"]
-    assert curves(folder)[START] == [(pytest.approx(0.75), 200.0), (pytest.approx(1.0), 100.0)]
+    assert curves(folder)[TEN_MILLION][START] == [(pytest.approx(0.75), 200.0), (pytest.approx(1.0), 100.0)]
 
 
 def test_the_result_of_a_recipe_on_a_gpu_is_a_row_with_the_hours_of_the_gpu_and_no_curve(folder):
     rows = [line for line in low_perplexity_page(folder).splitlines() if "9,932,995" in line]
     hours = "2.0 (NVIDIA H100 80GB HBM3)"
     assert rows == [f"| single_layer_mogrifier_tied | 9,932,995 | 2 | {hours} | 70.0 | 66.0 | | | | 1 |"]
-    assert "single_layer_mogrifier_tied" not in curves(folder)
+    assert "single_layer_mogrifier_tied" not in curves(folder)[TEN_MILLION]
 
 
 def test_hours_on_several_devices_name_them():
@@ -58,7 +59,7 @@ def test_hours_on_several_devices_name_them():
 def test_a_continued_run_has_the_time_of_both(folder):
     rows = [line for line in low_perplexity_page(folder).splitlines() if "9,932,997" in line]
     assert rows == [f"| {CONTINUED} | 9,932,997 | 2 + 5 | 2.0 | 68.0 | 66.0 | | | | 1 |"]
-    assert curves(folder)[CONTINUED] == [(pytest.approx(1.75), 200.0), (pytest.approx(2.0), 100.0)]
+    assert curves(folder)[TEN_MILLION][CONTINUED] == [(pytest.approx(1.75), 200.0), (pytest.approx(2.0), 100.0)]
 
 
 def test_a_continued_run_without_the_seed_of_its_start_is_an_error(folder):
@@ -78,4 +79,7 @@ def test_the_best_validation_perplexity_comes_first_and_screening_shows_no_test_
 
 
 def test_an_epoch_takes_its_share_of_the_time(folder):
-    assert curves(folder)["wide"] == [(pytest.approx(1.5), 200.0), (pytest.approx(2.0), 100.0)]
+    assert curves(folder)[SMALL]["wide"] == [
+        (pytest.approx(1.5), 200.0),
+        (pytest.approx(2.0), 100.0),
+    ]
