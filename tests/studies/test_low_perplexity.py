@@ -79,7 +79,4 @@ def test_the_best_validation_perplexity_comes_first_and_screening_shows_no_test_
 
 
 def test_an_epoch_takes_its_share_of_the_time(folder):
-    assert curves(folder)[SMALL]["wide"] == [
-        (pytest.approx(1.5), 200.0),
-        (pytest.approx(2.0), 100.0),
-    ]
+    assert curves(folder)[SMALL]["wide"] == [(pytest.approx(1.5), 200.0), (pytest.approx(2.0), 100.0)]
