@@ -1,0 +1,240 @@
+"""Sentences on language models, and those of the README, state what was measured."""
+
+import json
+import statistics
+from functools import cache
+from itertools import permutations, product
+
+import pytest
+
+from studies.cards import read_recipes
+from studies.cells import read_cells
+from studies.results import read_seeds
+from tests.studies.claims import (
+    COMMITS_THAT_STARTED_ALIKE,
+    ROWS,
+    STARTED_ALIKE,
+    ZOO,
+    check,
+    commits,
+    gpu_minutes,
+    results,
+)
+
+
+@cache
+def cells_of_two_schedules():
+    """Cells that were also measured by the released schedule, by recipe and metric."""
+    return {(each.recipe, each.metric): each for each in read_cells(ZOO) if each.others}
+
+
+def seeds(recipe, split):
+    """The published perplexity, and those of the seeds by the chosen and by the released schedule."""
+    cell = cells_of_two_schedules()[recipe, f"{split}_perplexity"]
+    (released,) = cell.others.values()
+    return float(cell.published), cell.values, released
+
+
+def bbc_claims():
+    def means(split):
+        """Published, chosen and released perplexities of the rows."""
+        found = (seeds(f"bbc_small_{row}", split) for row in ROWS)
+        return [[published, *map(statistics.mean, several)] for published, *several in found]
+
+    for split in ("validation", "test"):
+        published, chosen, _ = zip(*means(split), strict=True)
+        assert sorted(range(4), key=published.__getitem__) == sorted(range(4), key=chosen.__getitem__)
+    assert all(released < chosen for _, chosen, released in means("train"))
+    assert all(released > chosen for _, chosen, released in means("validation"))
+
+    def worse(row, other, split):
+        """Whether every seed of a row is worse than every seed of another."""
+        return min(seeds(f"bbc_small_{row}", split)[1]) > max(seeds(f"bbc_small_{other}", split)[1])
+
+    beyond = {
+        split: {pair for pair in permutations(ROWS, 2) if worse(*pair, split)} for split in ("validation", "test")
+    }
+    assert beyond["validation"] == set(product(("untied", "untied_projection"), ("tied", "tied_projection")))
+    assert beyond["test"] == beyond["validation"] | {("tied", "tied_projection")}
+    return [
+        "The means on validation and on test text have the order of the paper. Beyond the ranges of the seeds, both "
+        "tied models are better than both untied ones, and on test text the tied model with a projection is better "
+        "than the one without. The released schedule fits the training text better and the validation text worse."
+    ]
+
+
+def started_alike_claims():
+    untied = {
+        name
+        for name, recipe in read_recipes(ZOO).items()
+        if recipe.measured and not recipe.model.arguments.get("tied", recipe.model.name != "vd_lstm_small")
+    }
+    assert untied == set(STARTED_ALIKE)
+    assert commits(STARTED_ALIKE) <= COMMITS_THAT_STARTED_ALIKE
+    return [
+        "The input and the output embedding of the recorded runs started from the same numbers in another order, "
+        "because one initializer drew both. Now they start from different numbers."
+    ]
+
+
+def schedule_claims():
+    def nearer_if_released(row, split):
+        published, chosen, released = seeds(f"ptb_small_{row}", split)
+        return abs(statistics.mean(released) - published) < abs(statistics.mean(chosen) - published)
+
+    better = "better than the published ones by more than the range of the seeds."
+    nearer = "With the released schedule they are nearer to them, and so is the perplexity of the training text."
+    only = "The published perplexity of the training text is reached by the released schedule only."
+    for row in ("tied", "untied_projection"):
+        for published, chosen, _ in (seeds(f"ptb_small_{row}", "validation"), seeds(f"ptb_small_{row}", "test")):
+            assert max(chosen) < published
+        assert all(nearer_if_released(row, split) for split in ("train", "validation", "test"))
+    for row in ("untied", "tied_projection"):
+        published, chosen, released = seeds(f"ptb_small_{row}", "train")
+        assert statistics.mean(released) <= published < statistics.mean(chosen)
+        published, chosen, _ = seeds(f"ptb_small_{row}", "test")
+        assert min(chosen) <= published <= max(chosen)
+    within = "The published test perplexity is within the range of the seeds. The published validation perplexity is"
+    published, chosen, _ = seeds("ptb_small_tied_projection", "validation")
+    assert published < min(chosen)
+    published, chosen, _ = seeds("ptb_small_untied", "validation")
+    assert published > max(chosen)
+    five, uniform = results("ptb_small_untied_five_epochs"), results("ptb_small_tied_projection_uniform_biases")
+    return {
+        "ptb_small_tied.md": [better, nearer],
+        "ptb_small_untied_projection.md": [better, nearer],
+        "ptb_small_untied.md": [
+            f"{within} worse than all of them",
+            only,
+            f"gave {five['train_perplexity']:.1f} on training, {five['validation_perplexity']:.1f} on validation and "
+            f"{five['test_perplexity']:.1f} on test text",
+        ],
+        "ptb_small_tied_projection.md": [
+            f"{within} better than all of them",
+            only,
+            f"gave {uniform['train_perplexity']:.1f}, {uniform['validation_perplexity']:.1f} and "
+            f"{uniform['test_perplexity']:.1f}",
+        ],
+    }
+
+
+def tying_claims():
+    """How much smaller and better tied language models are; see `translation_claims` and `joint_claims` for others."""
+    pairs = [(name.replace("untied", "tied"), name) for name in STARTED_ALIKE if "untied" in name]
+    pairs += [("vd_lstm_small_tied", "vd_lstm_small"), ("vd_lstm_small_tied_augmented", "vd_lstm_small_augmented")]
+
+    def seeds_of(name):
+        return [seed["test_perplexity"] for seed in read_seeds(ZOO / "results", name)]
+
+    tests = {pair: [seeds_of(name) for name in pair] for pair in pairs}
+    assert [[len(values) for values in each] for each in tests.values()] == [[3, 3]] * 4 + [[1, 1]] * 2
+    assert all(max(tied) < min(untied) for tied, untied in tests.values())
+    tied, untied = (statistics.mean(values) for values in tests["ptb_small_tied", "ptb_small_untied"])
+    sizes = [results(f"ptb_small_{row}")["parameters"] for row in ("tied", "untied")]
+    return [
+        f"has {100 * (1 - sizes[0] / sizes[1]):.0f}% fewer parameters, and its test perplexity on the Penn Treebank is "
+        f"{tied:.1f} instead of {untied:.1f} (means of three seeds). All six language models that were measured both "
+        "ways are better tied, four with three seeds and two with one."
+    ]
+
+
+def readme_claims():
+    gpu_minutes()
+    small = [results(f"ptb_small_{row}{seed}") for row in ROWS for seed in ("", "_s2", "_s3")]
+    small += [results(f"vd_lstm_small{name}") for name in ("", "_tied", "_augmented", "_tied_augmented")]
+    assert all(each["device"].endswith(", 1 core") for each in small)
+    return [*tying_claims(), "took eleven and ten minutes on", "the small ones were trained on one core."]
+
+
+def trained_claims():
+    recipe = [results(f"single_layer_mogrifier_tied{seed}")["test_perplexity"] for seed in ("", "_s2")]
+    continued = results("ten_million_parameters/single_layer_mogrifier_tied_continued_s1")["test_perplexity"]
+    return [f"(test perplexity {statistics.fmean(recipe):.1f})", f"for 30 and 34 epochs ({continued:.1f})."]
+
+
+def low_perplexity_claims():
+    runs = {
+        name: results(f"small_size/{name}_screening_s1")
+        for name in (
+            *("wide", "narrow", "wide_l2", "wide_dropout", "wide_mixture"),
+            *("wide_past_decode", "wide_small_batches"),
+        )
+    }
+    reached = {name: run["validation_perplexity"] for name, run in runs.items()}
+    assert sorted(reached, key=reached.__getitem__)[3] == "wide"  # after the three that the page names
+    gained = {name: f"{reached['wide'] - value:.1f}" for name, value in reached.items()}
+    speeds = {
+        name: statistics.median(epoch["words_per_second"] for epoch in run["history"]) for name, run in runs.items()
+    }
+    assert speeds["wide_mixture"] < speeds["wide"] / 2
+    mogrifier = results("ten_million_parameters/single_layer_mogrifier_tied_30_epochs_s1")
+    recipe = [results(f"single_layer_mogrifier_tied{seed}") for seed in ("", "_s2")]
+    recipe_perplexity = statistics.fmean(seed["validation_perplexity"] for seed in recipe)
+    lstm = results("ten_million_parameters/single_layer_lstm_tied_30_epochs_s1")
+    perplexities = [epoch["val_perplexity"] for epoch in mogrifier["history"]]
+    continued = results("ten_million_parameters/single_layer_mogrifier_tied_continued_s1")
+    twice = results("ten_million_parameters/single_layer_mogrifier_tied_continued_twice_s1")
+    mean = results("ten_million_parameters/single_layer_mogrifier_tied_mean_s1")
+    small = [results(f"small_size/wide_60_epochs_s{seed}") for seed in (1, 2)]
+    small_test, small_train = (
+        statistics.fmean(run[f"{split}_perplexity"] for run in small) for split in ("test", "train")
+    )
+    untied = results("small_size/wide_untied_60_epochs_s1")
+    validation = [epoch["val_perplexity"] for epoch in untied["history"]]
+    best_epoch = validation.index(min(validation)) + 1
+    for metric in ("validation_perplexity", "test_perplexity"):
+        assert untied[metric] > max(run[metric] for run in small)
+    for folder, best in {"ten_million_parameters": [twice], "small_size": small}.items():
+        runs = [json.loads(path.read_text()) for path in (ZOO / "results" / folder).glob("*_s[0-9]*.json")]
+        others = [run["validation_perplexity"] for run in runs if run not in best]
+        assert max(run["validation_perplexity"] for run in best) < min(others)
+    assert small[1]["dynamic_settings"] == untied["dynamic_settings"] != small[0]["dynamic_settings"]
+    assert twice["validation_perplexity"] < recipe_perplexity
+    return [
+        f"have test perplexities of {twice['test_perplexity']:.1f}, with one seed, and {small_test:.1f}, the mean of "
+        "two.",
+        f"perplexity of {untied['test_perplexity']:.1f} where the tied one (`wide_60_epochs`, two seeds) has "
+        f"{small_test:.1f}. The untied model overfits: its best epoch is number {best_epoch} of "
+        f"{untied['epochs']}, and in the last epoch the perplexity of its training text is "
+        f"{untied['train_perplexity']:.1f}, that of the tied model {small_train:.1f}.",
+        f"the tied model is better: {small[1]['test_perplexity_dynamic']:.1f} (its second seed) where the untied one "
+        f"has {untied['test_perplexity_dynamic']:.1f}. The first seed of the tied model, "
+        f"{small[0]['test_perplexity_dynamic']:.1f}, had a narrower choice",
+        f"Its validation perplexity is {mean['validation_perplexity']:.1f}, and that of the training text falls to "
+        f"{mean['train_perplexity']:.1f}. The mean itself",
+        f"for {twice['epochs']} more epochs, with dropout of 0.5 after the LSTM layer, to "
+        f"{twice['validation_perplexity']:.1f}.",
+        f"for {continued['epochs']} more epochs with more dropout, from a learning rate of "
+        f"{max(epoch['learning_rate'] for epoch in continued['history']):.3f}. The validation perplexity falls from "
+        f"{mogrifier['validation_perplexity']:.1f} to {continued['validation_perplexity']:.1f}",
+        f"training text rises from {mogrifier['train_perplexity']:.1f} to {continued['train_perplexity']:.1f}.",
+        f"one training of {recipe[0]['epochs']} epochs from random weights, with two seeds,",
+        f"Its mean validation perplexity is {recipe_perplexity:.1f}. The three trainings of "
+        f"{mogrifier['epochs'] + continued['epochs'] + twice['epochs']} epochs in all, with one seed, are better by "
+        f"{recipe_perplexity - twice['validation_perplexity']:.1f}.",
+        f"has a validation perplexity of {mogrifier['validation_perplexity']:.1f} where the LSTM",
+        f"(`single_layer_lstm_tied_30_epochs`) has {lstm['validation_perplexity']:.1f}. The best epoch of the "
+        f"Mogrifier LSTM is the {perplexities.index(min(perplexities)) + 1}rd, then it overfits.",
+        f"twice as many updates, lower the validation perplexity by {gained['wide_small_batches']}",
+        f"past decode regularization (Brahma) by {gained['wide_past_decode']}.",
+        f"as many parameters, lowers it by {gained['wide_mixture']}. But in the median epoch it trains on fewer than",
+    ]
+
+
+CLAIMS = {
+    "../README.md": readme_claims,
+    "trained_models.md": trained_claims,
+    "low_perplexity.md": low_perplexity_claims,
+    "results/table_7/README.md": bbc_claims,
+    **{f"{name}.md": started_alike_claims for name in STARTED_ALIKE},
+}
+
+
+@pytest.mark.parametrize("page", CLAIMS)
+def test_what_a_page_says_is_what_was_measured(page):
+    check(page, CLAIMS[page]())
+
+
+def test_what_the_cards_of_two_schedules_say_is_what_was_measured():
+    for page, claims in schedule_claims().items():
+        check(page, claims)
