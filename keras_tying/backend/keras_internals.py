@@ -49,7 +49,7 @@ def layers_before(tensor):
     layers, seen, nodes = [], set(), [tensor]
     while nodes:
         history = getattr(nodes.pop(0), "_keras_history", None)
-        if history is None or (id(history.operation), history.node_index) in seen:
+        if history is None or history.operation is None or (id(history.operation), history.node_index) in seen:
             continue
         seen.add((id(history.operation), history.node_index))
         layers += _with_nested(history.operation)
@@ -132,6 +132,14 @@ def is_loading():
     `shared_objects/id_to_obj_map`: the objects that `get_shared_object` looks up exist only meanwhile.
     """
     return global_state.get_global_attribute("shared_objects/id_to_obj_map") is not None
+
+
+def sharing_scope():
+    """A context in which configurations refer to layers with several places, as in a file that Keras writes and loads.
+
+    `ObjectSharingScope`: the public functions that serialize and deserialize one object do not look outside of it.
+    """
+    return serialization_lib.ObjectSharingScope()
 
 
 def compiled_metrics(model):

@@ -106,11 +106,11 @@ class Subwords:
 
     def pieces(self, sentence: str) -> list[str]:
         """The subwords of a sentence, without its end."""
-        return self._processor.EncodeAsPieces(sentence)
+        return self._processor.EncodeAsPieces(_encodable(sentence))
 
     def encode(self, sentence: str) -> np.ndarray:
         """Ids of a sentence, including its end, `int32 [T]`."""
-        return np.array([*self._processor.EncodeAsIds(sentence), self.end_id], np.int32)
+        return np.array([*self._processor.EncodeAsIds(_encodable(sentence)), self.end_id], np.int32)
 
     def decode(self, ids: Sequence[int] | np.ndarray) -> str:
         """The sentence of the ids before the first end. Negative ids are skipped."""
@@ -145,6 +145,11 @@ class Subwords:
             return cls(path.read_bytes())
         except ValueError as error:
             raise ValueError(f"{path}: {error}") from None
+
+
+def _encodable(sentence: str) -> str:
+    """The sentence with U+FFFD, which sentencepiece leaves out, for halves of surrogate pairs: UTF-8 has none."""
+    return re.sub("[\ud800-\udfff]", "\ufffd", sentence)
 
 
 def _noting(sentences: Iterable[str], failures: list[BaseException]) -> Iterator[str]:

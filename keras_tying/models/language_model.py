@@ -42,7 +42,8 @@ class LanguageModel(ChangedCopies, NextWordModel):
     returns its new states: the LSTM, GRU and RNN layers of Keras, and `LSTM` and `RecurrentHighway` of
     `keras_tying.layers`. Other layers map `[B, T, I]` to `[B, T, O]` and must not use later words: `Dense`,
     `Conv1D(padding="causal")`, a causal Transformer block. A layer whose `call` has an argument `training` receives it,
-    and a layer whose `call` has an argument `ids`, for example `WordDropout`, receives the word ids.
+    and a layer whose `call` has an argument `ids`, for example `WordDropout`, receives the word ids. Hidden layers may
+    contain the embedding, as `TiedDense` does; they share it in every copy of the model.
 
     To train on windows `[B, T]` of a text cut into `B` rows, call `carry_state(B)` first: the model then carries its
     recurrent states from one window to the next. `keras_tying.zoo` builds published models.

@@ -57,6 +57,7 @@ def changed_copy(model, change):
         weights = _named(zip(model.weights, model.weights, strict=True), names)
         new_weights = _after(change.weights, weights)
         frozen = _frozen(model, names)
+        _check_shapes(copy, names, new_weights)
         for weight in copy.weights:
             weight.assign(new_weights[names[id(weight)]])
             if names[id(weight)] in frozen:
@@ -66,6 +67,16 @@ def changed_copy(model, change):
             if model.optimizer is not None and model.optimizer.built:
                 _copy_state(model, copy, change, names, weights)
     return copy
+
+
+def _check_shapes(copy, names, values):
+    """Raises ValueError if the copy has weights outside of its embeddings that the values do not fit."""
+    for weight in copy.weights:
+        if (shape := values[names[id(weight)]].shape) != tuple(weight.shape):
+            raise ValueError(
+                "Only embeddings can have a size that changes. Make the model anew, without the layer that depends on "
+                f"it. Received: {weight.path}, whose shape {shape} would become {tuple(weight.shape)}"
+            )
 
 
 def _copy_state(model, copy, change, names, weights):

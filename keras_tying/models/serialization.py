@@ -1,19 +1,24 @@
 """Configurations of models that are composed of layers."""
 
+from contextlib import nullcontext
+
 import keras
 
-from keras_tying.backend.keras_internals import shared_object, was_called
+from keras_tying.backend.keras_internals import inner_layers, is_saving, shared_object, sharing_scope, was_called
 from keras_tying.layers.shared_place import embedding_at
 
 SHARED = "shared_layer"
 """Key of a reference to a layer that has another place in the same configuration."""
+SHARED_WITHIN = "shared_within"
+"""Key of the number of places of layers within others, if there are any: then layers are numbered as in a file."""
 
 
 def layer_configs(**layers):
     """The configurations of layers and lists of layers by the names of a model's arguments; `None` stays `None`.
 
     A layer with several places has its configuration in the first. The others refer to it, so that a copy of the model
-    shares it too. `build_config` is left out: a model builds its layers itself, under its own name.
+    shares it too. So it does with a layer that others contain, such as an embedding within a nested model.
+    `build_config` is left out: a model builds its layers itself, under its own name.
     """
     places: dict[int, str] = {}
 
@@ -26,14 +31,35 @@ def layer_configs(**layers):
         if first != place:
             return {SHARED: first}
         config = keras.saving.serialize_keras_object(layer)
-        return {key: value for key, value in config.items() if key != "build_config"}
+        config.pop("build_config", None)
+        return config
 
-    return {name: config_of(layer, name) for name, layer in layers.items()}
+    def configs():
+        return {name: config_of(layer, name) for name, layer in layers.items()}
+
+    if is_saving() or not (further := _further_places(layers)):
+        return configs()
+    with sharing_scope():
+        return {**configs(), SHARED_WITHIN: further}
+
+
+def _further_places(arguments):
+    """How many places within a model's layers have layers that are among its layers, or within others of them, too."""
+    layers = {id(each): each for each in keras.tree.flatten(arguments) if isinstance(each, keras.layers.Layer)}
+    places = [place for layer in layers.values() for place in {id(each) for each in [layer, *inner_layers(layer)]}]
+    return len(places) - len({*places})
 
 
 def from_layer_configs(config, custom_objects=None):
-    """The items of a model's configuration, with the layers that `layer_configs` described."""
-    arguments = keras.saving.deserialize_keras_object(config, custom_objects)
+    """The items of a model's configuration, with the layers that `layer_configs` described.
+
+    Raises:
+        ValueError: If two layers contain one that they would not share any longer.
+    """
+    config = dict(config)
+    further = config.pop(SHARED_WITHIN, 0)
+    with sharing_scope() if further else nullcontext():
+        arguments = keras.saving.deserialize_keras_object(config, custom_objects)
 
     def resolved(value):
         if isinstance(value, list):
@@ -43,7 +69,13 @@ def from_layer_configs(config, custom_objects=None):
         name, *index = value[SHARED].split("/")
         return embedding_at(arguments[name][int(index[0])] if index else arguments[name])
 
-    return {name: resolved(value) for name, value in arguments.items()}
+    arguments = {name: resolved(value) for name, value in arguments.items()}
+    if further and (kept := _further_places(arguments)) != further:
+        raise ValueError(
+            "Models within a model can share embeddings of keras_tying; of another layer, Keras makes a copy for each. "
+            f"Make one model of those that share it. Received: {further} places that share a layer, {kept} in the copy"
+        )
+    return arguments
 
 
 def not_yet_called(config):

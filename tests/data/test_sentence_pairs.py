@@ -46,6 +46,11 @@ def test_unseen_characters_are_unknown(subwords):
     assert subwords.unknown_id in subwords.encode("漢")
 
 
+def test_half_of_a_surrogate_pair_is_left_out(subwords):
+    np.testing.assert_array_equal(subwords.encode("the \ud800 house"), subwords.encode("the house"))
+    assert subwords.pieces("the \ud800 house") == subwords.pieces("the house")
+
+
 def test_saved_subwords_are_loaded_unchanged(subwords, tmp_path):
     subwords.save(tmp_path / "subwords.model")
     again = Subwords.load(tmp_path / "subwords.model")

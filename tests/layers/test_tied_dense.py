@@ -190,8 +190,9 @@ def test_two_embeddings_are_told_apart(rng):
 
 def test_a_layer_from_its_configuration_alone_is_not_called():
     layer = TiedDense.from_config(TiedDense(TiedEmbedding(V, H)).get_config())
-    with pytest.raises(ValueError, match="needs the embedding that it shares"):
-        layer(np.zeros((2, H), "float32"))
+    for states in (np.zeros((2, H), "float32"), keras.KerasTensor((2, H))):
+        with pytest.raises(ValueError, match="needs the embedding that it shares"):
+            layer(states)
 
 
 def test_output_has_the_dtype_of_the_layer_or_of_the_reverse_role():

@@ -229,6 +229,9 @@ def test_batch_of_another_size_than_the_carried_state_raises(rng):
     batches = [np.ones((2, *shape), "int32") for shape in ((3, 3), (3, 6), (2, 6))]  # of unknown shape in the graph
     with pytest.raises(tf.errors.InvalidArgumentError, match="needs batches of 3 rows"):
         model.fit((tuple(batch) for batch in batches), shuffle=False, verbose=0)
+    model.compile()
+    with pytest.raises(tf.errors.InvalidArgumentError, match="needs batches of 3 rows"):  # the last of 3, 3 and 2
+        model.fit(*rng.integers(0, V, (2, 8, 6)), batch_size=3, shuffle=False, verbose=0)
 
 
 @pytest.mark.parametrize("mode", ["int8", "int4"])
