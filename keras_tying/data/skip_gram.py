@@ -43,7 +43,7 @@ def check_enough_words(count: int) -> None:
     if count < 2:
         raise ValueError(
             "Skip-gram needs a text with at least two different words. "
-            f"Received: {count}. Use more text or a smaller minimum count."
+            f"Received: {count}. Use more text, a larger vocabulary or a smaller minimum count."
         )
 
 

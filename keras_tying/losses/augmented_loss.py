@@ -103,14 +103,17 @@ class AugmentedLoss(SequenceCrossEntropy):
             f"keras_tying with it, or call `from_hidden`. Received: y_pred of shape {tuple(y_pred.shape)}"
         )
 
-    def _applied_to(self, output, hidden):
-        words, width = (None, None) if output.input_embeddings is None else output.input_embeddings.shape
-        if (words, width) != (output.embeddings.shape[0], hidden.shape[-1]):
+    def check_output(self, output):
+        """Raises ValueError also if input and output embeddings differ in size."""
+        super().check_output(output)
+        given = None if output.input_embeddings is None else tuple(output.input_embeddings.shape)
+        if given != (scoring := tuple(output.embeddings.shape)):
             raise ValueError(
                 "`AugmentedLoss` needs input and output embeddings of the same vocabulary and width. Received: "
-                f"input embeddings {'that the model does not name' if words is None else (words, width)}, "
-                f"output embeddings {(output.embeddings.shape[0], hidden.shape[-1])}"
+                f"input embeddings {given or 'that the model does not name'}, output embeddings {scoring}"
             )
+
+    def _applied_to(self, output, hidden):
         soft_target = SoftTarget(self.tau, self.gamma * self.tau, self.cross_entropy_weight, self.target_gradient)
         return replace(super()._applied_to(output, hidden), soft_target=soft_target)
 

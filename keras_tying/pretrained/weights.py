@@ -9,9 +9,9 @@ from safetensors import SafetensorError
 from safetensors.numpy import load_file, save
 
 from keras_tying.files import write_atomically
+from keras_tying.zoo.presets import WEIGHTS
 
 CONFIG = "model.json"
-WEIGHTS = "model.safetensors"
 
 
 def write_model(model: keras.Model, folder: Path) -> None:
@@ -45,6 +45,8 @@ def read_model(folder: Path) -> keras.Model:
     """
     try:
         model = keras.saving.deserialize_keras_object(json.loads((folder / CONFIG).read_bytes()))
+        if not isinstance(model, keras.Model):
+            raise TypeError(f"{CONFIG} is not the configuration of a model")
         values = load_file(folder / WEIGHTS)
     except (ValueError, TypeError, LookupError, AttributeError, OSError, RecursionError, SafetensorError) as error:
         raise ValueError(f"The model in {folder} cannot be read: {' '.join(str(error).split())}") from error

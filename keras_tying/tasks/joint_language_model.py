@@ -136,8 +136,8 @@ class JointLanguageModelTask(Task):
         return len(self.samples["train"])
 
     def check_arguments(self) -> None:
-        """Raises ValueError for arguments of the model that are wrong for any text."""
-        self.create_model({}, **self._sizes(3, 3, SENTENCE_LENGTH))
+        """Raises ValueError for arguments of the model and a loss that are wrong for any text."""
+        self.create_model({}, **self._sizes(3, 3, SENTENCE_LENGTH)).compile(loss=self.loss())
 
     def learn_vocabularies(self) -> dict[str, Any]:
         self.check_arguments()

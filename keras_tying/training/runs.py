@@ -23,7 +23,7 @@ from keras_tying.files import UNFINISHED, locked, remove_unfinished, sha256_of, 
 from keras_tying.tables import Table, dump_table, json_values, load_table, parse_json
 from keras_tying.training.progress import UNKNOWN, Progress
 from keras_tying.version import NOT_RECORDED, __version__, commit
-from keras_tying.zoo.presets import MANIFEST
+from keras_tying.zoo.presets import MANIFEST, check_manifest
 from keras_tying.zoo.recipes import AnyRecipe, Precision
 
 OneOrMore = Annotated[list[str], BeforeValidator(lambda value: [value] if isinstance(value, str) else value)]
@@ -123,10 +123,11 @@ class Run:
         """Opens an existing run.
 
         Raises:
-            FileNotFoundError: If the folder does not hold one.
+            FileNotFoundError: If the folder does not hold one, or a damaged preset.
             ValueError: If it holds a trained model without its training.
         """
         run = cls(folder)
+        check_manifest(run.folder)
         if (run.folder / MANIFEST).is_file():
             raise ValueError(
                 f"{run.folder} is a trained model, not a run: it cannot be resumed, exported or published. "

@@ -24,7 +24,8 @@ from keras_tying.zoo.recipes import TaskName, list_recipes, recipe_folder
 FORMAT = 1
 """The newest format of presets that this version reads."""
 MANIFEST = "preset.json"
-FILES = ("config.toml", "model.json", "model.safetensors")
+WEIGHTS = "model.safetensors"
+FILES = ("config.toml", "model.json", WEIGHTS)
 """Files that every preset has."""
 
 
@@ -90,7 +91,7 @@ def model_at(text: str) -> str | Path:
 
 
 def check_folder(folder: Path) -> None:
-    """Raises FileNotFoundError if a folder is neither a run nor a preset."""
+    """Raises FileNotFoundError if a folder is neither a run nor a preset, or a preset without its list of files."""
     if not folder.is_dir():
         raise FileNotFoundError(
             f"There is no folder {folder}. Expected a run, a preset or the name of a trained model."
@@ -99,6 +100,13 @@ def check_folder(folder: Path) -> None:
         raise FileNotFoundError(
             f"{folder} is not a run and not a preset: there is no config.toml and no {MANIFEST} in it."
         )
+    check_manifest(folder)
+
+
+def check_manifest(folder: Path) -> None:
+    """Raises FileNotFoundError if a folder has the weights of a preset and not its list of files."""
+    if (folder / WEIGHTS).is_file() and not (folder / MANIFEST).is_file():
+        raise FileNotFoundError(f"{folder} is a damaged preset: {MANIFEST} is missing. Get it anew.")
 
 
 def find_preset(name: str) -> Path:

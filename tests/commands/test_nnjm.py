@@ -101,3 +101,11 @@ def test_arguments_of_the_model_are_checked_before_anything_is_made(tmp_path, bi
     assert process.returncode == 2
     assert "`window` must be odd" in process.stderr
     assert not run.exists()
+
+
+def test_a_loss_that_the_model_cannot_have_is_named_before_anything_is_made(tmp_path, bitext, run_here):
+    given = ["--recipe", "nnjm", "--set", "loss.name=augmented", "model.hidden_units=[9,8]", "--run", tmp_path / "run"]
+    process = run_here("train/nnjm.py", *bitext, *given)
+    assert process.returncode == 2
+    assert process.stderr.splitlines()[-1].startswith("error: `AugmentedLoss` needs input and output embeddings")
+    assert not (tmp_path / "run").exists()

@@ -221,6 +221,15 @@ def test_an_unfinished_run_is_refused(run, tmp_path):
         kt.load(unfinished)
 
 
+def test_a_preset_without_its_list_of_files_is_no_run(preset):
+    (preset / "preset.json").unlink()
+    before = sorted(preset.iterdir())
+    for read in (kt.load, Run.open):
+        with pytest.raises(FileNotFoundError, match=r"is a damaged preset: preset.json is missing"):
+            read(preset)
+    assert sorted(preset.iterdir()) == before
+
+
 @pytest.mark.parametrize("file", ["model.safetensors", "model.json", "vocabulary.txt", "config.toml"])
 def test_damaged_files_are_named(preset, file):
     content = bytearray((preset / file).read_bytes())
@@ -306,8 +315,8 @@ LAMBDA = {
 }
 
 
-@pytest.mark.parametrize("config", [json.dumps(LAMBDA), "[" * 10_000], ids=["code", "nested"])
-def test_a_configuration_that_runs_code_or_is_nested_too_deeply_is_refused(preset, config):
+@pytest.mark.parametrize("config", [json.dumps(LAMBDA), "[" * 10_000, "[]"], ids=["code", "nested", "list"])
+def test_a_configuration_that_runs_code_is_nested_too_deeply_or_is_of_no_model_is_refused(preset, config):
     (preset / "model.json").write_text(config)
     files = json.loads((preset / MANIFEST).read_text())["files"]
     change_manifest(preset, files={**files, "model.json": sha256_of(preset / "model.json")})
