@@ -103,17 +103,17 @@ class AugmentedLoss(SequenceCrossEntropy):
             f"keras_tying with it, or call `from_hidden`. Received: y_pred of shape {tuple(y_pred.shape)}"
         )
 
-    def check_output(self, output):
-        """Raises ValueError also if input and output embeddings differ in size."""
-        super().check_output(output)
-        given = None if output.input_embeddings is None else tuple(output.input_embeddings.shape)
-        if given != (scoring := tuple(output.embeddings.shape)):
+    def check_sizes(self, input_size, output_size):
+        """Raises ValueError unless input embeddings have the size `(V, H)` of output embeddings; `None`: no such."""
+        if input_size != output_size:
             raise ValueError(
                 "`AugmentedLoss` needs input and output embeddings of the same vocabulary and width. Received: "
-                f"input embeddings {given or 'that the model does not name'}, output embeddings {scoring}"
+                f"input embeddings {input_size or 'that the model does not name'}, output embeddings {output_size}"
             )
 
     def _applied_to(self, output, hidden):
+        input_size = None if output.input_embeddings is None else tuple(output.input_embeddings.shape)
+        self.check_sizes(input_size, (output.embeddings.shape[0], hidden.shape[-1]))
         soft_target = SoftTarget(self.tau, self.gamma * self.tau, self.cross_entropy_weight, self.target_gradient)
         return replace(super()._applied_to(output, hidden), soft_target=soft_target)
 

@@ -151,8 +151,9 @@ class SequenceCrossEntropy(keras.losses.Loss):
         """
         if self.reduction in ("none", None):
             raise ValueError(f"A model needs a loss with a reduction. Received: reduction={self.reduction!r}")
-        self.check_output(output)
         adaptive = isinstance(output, AdaptiveProjection)
+        if adaptive:
+            self.check_adaptive()
         mask = mask_of(hidden)
         y_true = _without_last_axis(ops.convert_to_tensor(y_true), hidden)
         counted = self._counted(y_true, sample_weight, mask)
@@ -184,13 +185,11 @@ class SequenceCrossEntropy(keras.losses.Loss):
         """The output projection with the temperature and label smoothing of this loss."""
         return replace(output, temperature=self.temperature, label_smoothing=self.label_smoothing)
 
-    def check_output(self, output):
-        """Raises ValueError if the loss cannot be computed with the output projection of a model.
+    def check_adaptive(self):
+        """Raises ValueError if the loss cannot be computed with an adaptive softmax.
 
         Temperature, label smoothing and the losses of subclasses need the scores of all words from one matrix.
         """
-        if not isinstance(output, AdaptiveProjection):
-            return
         if type(self) is not SequenceCrossEntropy or self.temperature != 1 or self.label_smoothing:
             raise ValueError(
                 "An AdaptiveEmbedding needs the loss `SequenceCrossEntropy` without temperature and label smoothing; "

@@ -88,3 +88,8 @@ def _parameters(layer):
 def head_width(layer):
     """Width `H` of the hidden states that a built head takes."""
     return layer.kernel.shape[0] if isinstance(layer, keras.layers.Dense) else layer.output_dim
+
+
+def head_size(layer):
+    """Word types `V` and width `H` of a built head, or of an embedding."""
+    return layer.units if isinstance(layer, keras.layers.Dense) else layer.input_dim, head_width(layer)

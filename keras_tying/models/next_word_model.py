@@ -8,11 +8,11 @@ from keras import ops
 
 from keras_tying.backend.keras_internals import compiled_metrics, take_loss_as_built
 from keras_tying.backend.replicas import replicas_in_step
-from keras_tying.layers import CarriedState
-from keras_tying.losses import SequenceCrossEntropy
+from keras_tying.layers import AdaptiveEmbedding, CarriedState
+from keras_tying.losses import AugmentedLoss, SequenceCrossEntropy
 from keras_tying.metrics import Perplexity
 from keras_tying.models.composed_model import ComposedModel
-from keras_tying.models.heads import head_projection, head_scores
+from keras_tying.models.heads import head_projection, head_scores, head_size
 
 
 class Example(NamedTuple):
@@ -126,8 +126,8 @@ class NextWordModel(ComposedModel):
             **kwargs: Further arguments.
 
         Raises:
-            ValueError: If there are several losses, or the loss takes probabilities or cannot be computed from the
-                output embedding, or `loss_weights` are given for a loss from hidden states.
+            ValueError: If there are several losses, or the loss takes probabilities, or the embeddings cannot train
+                with it, or `loss_weights` are given for a loss from hidden states.
         """
         if isinstance(loss, (list, tuple, dict)):
             raise ValueError(f"`loss` must be one loss, because the model has one output. Received: loss={loss!r}")
@@ -137,8 +137,11 @@ class NextWordModel(ComposedModel):
                 "`loss` must take logits: pass 'auto' or keras.losses.SparseCategoricalCrossentropy(from_logits=True). "
                 f"Received: {getattr(loss, 'name', loss)!r}, which takes probabilities"
             )
-        if isinstance(loss, SequenceCrossEntropy):
-            loss.check_output(self.output_projection)
+        if isinstance(loss, SequenceCrossEntropy) and isinstance(self.output_embedding, AdaptiveEmbedding):
+            loss.check_adaptive()
+        if isinstance(loss, AugmentedLoss):
+            input_size = None if self.embedding is None else head_size(self.embedding)
+            loss.check_sizes(input_size, head_size(self.output_embedding))
         if loss_weights is not None and isinstance(loss, SequenceCrossEntropy):
             raise ValueError(
                 "`loss_weights` has no effect on a loss from hidden states: use sample weights or another learning "

@@ -9,9 +9,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load_file, save
 
 from keras_tying.files import write_atomically
-from keras_tying.zoo.presets import WEIGHTS
-
-CONFIG = "model.json"
+from keras_tying.zoo.presets import MODEL, WEIGHTS
 
 
 def write_model(model: keras.Model, folder: Path) -> None:
@@ -22,7 +20,7 @@ def write_model(model: keras.Model, folder: Path) -> None:
     """
     config = keras.saving.serialize_keras_object(model)
     config.pop("compile_config", None)
-    write_atomically(folder / CONFIG, (json.dumps(config, indent=1) + "\n").encode())
+    write_atomically(folder / MODEL, (json.dumps(config, indent=1) + "\n").encode())
     values = {variable.path: _rounded(keras.ops.convert_to_numpy(variable)) for variable in model.weights}
     if len(values) < len(model.weights):
         paths = [variable.path for variable in model.weights]
@@ -44,9 +42,9 @@ def read_model(folder: Path) -> keras.Model:
         ValueError: If a file is damaged, or they do not belong together.
     """
     try:
-        model = keras.saving.deserialize_keras_object(json.loads((folder / CONFIG).read_bytes()))
+        model = keras.saving.deserialize_keras_object(json.loads((folder / MODEL).read_bytes()))
         if not isinstance(model, keras.Model):
-            raise TypeError(f"{CONFIG} is not the configuration of a model")
+            raise TypeError(f"{MODEL} is not the configuration of a model")
         values = load_file(folder / WEIGHTS)
     except (ValueError, TypeError, LookupError, AttributeError, OSError, RecursionError, SafetensorError) as error:
         raise ValueError(f"The model in {folder} cannot be read: {' '.join(str(error).split())}") from error
@@ -54,7 +52,7 @@ def read_model(folder: Path) -> keras.Model:
     received = {path: value.shape for path, value in values.items()}
     if expected != received:
         differ = sorted(set(expected.items()) ^ set(received.items()))[0]
-        raise ValueError(f"{folder / WEIGHTS} has not the weights of {CONFIG}: {differ[0]} {differ[1]} is in one only.")
+        raise ValueError(f"{folder / WEIGHTS} has not the weights of {MODEL}: {differ[0]} {differ[1]} is in one only.")
     for variable in model.weights:
         variable.assign(values[variable.path].astype(variable.dtype))
     return model

@@ -24,8 +24,9 @@ from keras_tying.zoo.recipes import TaskName, list_recipes, recipe_folder
 FORMAT = 1
 """The newest format of presets that this version reads."""
 MANIFEST = "preset.json"
+MODEL = "model.json"
 WEIGHTS = "model.safetensors"
-FILES = ("config.toml", "model.json", WEIGHTS)
+FILES = ("config.toml", MODEL, WEIGHTS)
 """Files that every preset has."""
 
 

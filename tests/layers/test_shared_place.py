@@ -8,6 +8,7 @@ import pytest
 
 import keras_tying as kt
 from keras_tying.layers import AdaptiveEmbedding, TiedDense, TiedEmbedding
+from tests.layers.own_projection import OwnProjection
 
 V, H = 20, 8
 
@@ -48,29 +49,6 @@ class Subclassed(keras.Model):
     def from_config(cls, config):
         nested = {name: keras.saving.deserialize_keras_object(config.pop(name)) for name in ("encoder", "decoder")}
         return cls(**nested, **config)
-
-
-@keras.saving.register_keras_serializable("tests_shared_place")
-class OwnProjection(keras.layers.Layer):
-    """A layer of a user that reads the matrix of an embedding."""
-
-    def __init__(self, embedding, **kwargs):
-        super().__init__(**kwargs)
-        self.embedding = embedding
-
-    def build(self, _):
-        self.embedding.build()
-
-    def call(self, hidden):
-        scores = keras.ops.matmul(hidden, keras.ops.transpose(self.embedding.output_embeddings))
-        return scores if self.embedding.bias is None else scores + self.embedding.bias
-
-    def get_config(self):
-        return {**super().get_config(), "embedding": keras.saving.serialize_keras_object(self.embedding)}
-
-    @classmethod
-    def from_config(cls, config):
-        return cls(**{**config, "embedding": keras.saving.deserialize_keras_object(config["embedding"])})
 
 
 def words():

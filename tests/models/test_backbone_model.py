@@ -269,3 +269,14 @@ def test_a_trained_head_of_a_frozen_backbone_is_trained_after_loading(tmp_path):
     names = [[each.name for each in either.trainable_variables] for either in (model, again)]
     assert names[0] == names[1] == ["embeddings"]
     assert not again.backbone.get_layer("hidden").trainable_variables
+
+
+@pytest.mark.parametrize("head", ["dense", "untied", "tied"])
+def test_a_compiled_model_with_a_quantized_head_is_loaded_compiled(head, batch, tmp_path):
+    model = without_logits(functional(head))
+    model.compile("sgd")
+    model.quantize("int8")
+    model.save(tmp_path / "model.keras")
+    loaded = keras.saving.load_model(tmp_path / "model.keras")
+    assert loaded.compiled
+    np.testing.assert_array_equal(loaded(batch[0]), model(batch[0]))

@@ -7,31 +7,17 @@ from keras import ops
 
 from keras_tying.layers import LSTM, TiedDense, TiedEmbedding
 from keras_tying.models import LanguageModel
+from tests.layers.own_projection import OwnProjection
 
 V, H = 12, 4
 
 
 @keras.saving.register_keras_serializable("tests_layers_within_layers")
-class NearestWords(keras.layers.Layer):
-    """A layer of a user: means of all embeddings by their products with hidden states."""
-
-    def __init__(self, embedding, **kwargs):
-        super().__init__(**kwargs)
-        self.embedding = embedding
-
-    def build(self, _):
-        self.embedding.build()
+class MeansOfWords(OwnProjection):
+    """Means of embeddings, weighted by the probabilities of their words."""
 
     def call(self, hidden):
-        matrix = self.embedding.output_embeddings
-        return ops.matmul(ops.softmax(ops.matmul(hidden, ops.transpose(matrix))), matrix)
-
-    def get_config(self):
-        return {**super().get_config(), "embedding": keras.saving.serialize_keras_object(self.embedding)}
-
-    @classmethod
-    def from_config(cls, config):
-        return cls(**{**config, "embedding": keras.saving.deserialize_keras_object(config["embedding"])})
+        return ops.matmul(ops.softmax(super().call(hidden)), self.embedding.output_embeddings)
 
 
 def functional(*layers):
@@ -52,7 +38,7 @@ LAYERS = {
     "two functional models": lambda embedding: [rescored(embedding), rescored(embedding)],
     "TiedDense": lambda embedding: [TiedDense(embedding, activation="softmax"), keras.layers.Dense(H)],
     "TiedDense within": lambda embedding: [functional(TiedDense(embedding), keras.layers.Dense(H))],
-    "layer of a user": lambda embedding: [NearestWords(embedding)],
+    "layer of a user": lambda embedding: [MeansOfWords(embedding)],
     "a layer and a model of it": lambda _: [dense := keras.layers.Dense(H), keras.Sequential([dense])],
 }
 
