@@ -6,7 +6,7 @@ import keras
 from keras import ops
 
 from keras_tying.backend import dispatch
-from keras_tying.backend.keras_internals import UpdateOptimizer, variables_of
+from keras_tying.backend.keras_internals import UpdateOptimizer, layout_of, variables_of
 from keras_tying.backend.variables import write_back
 from keras_tying.checks import check_number
 
@@ -32,7 +32,7 @@ def adam_step(optimizer, gradient, variable, learning_rate):
 
 
 class _ClippingAndAveraging(UpdateOptimizer):
-    """Clips by the global norm and keeps the last one and, with `average_momentum`, an averaged copy of the weights.
+    """Clips by the global norm. Keeps the last norm and, with `average_momentum`, an averaged copy of the weights.
 
     The `use_ema` of Keras puts the average into the model at the end of every `fit`. Here the model keeps its own
     weights, to train on from them, and `averaged_weights` exchanges them for a while.
@@ -65,14 +65,16 @@ class _ClippingAndAveraging(UpdateOptimizer):
         if self.average_momentum is None:
             return
         self.averages = [
-            self._shared_variable(v.shape, f"average_{i}", dtype=keras.backend.result_type(v.dtype, "float32"))
+            self._shared_variable(
+                v.shape, f"average_{i}", dtype=keras.backend.result_type(v.dtype, "float32"), layout=layout_of(v)
+            )
             for i, v in enumerate(variables)
         ]
         self.averaged_steps = self._shared_variable((), "averaged_steps")
         self.is_averaging = self._shared_variable((), "is_averaging", "ones" if self.average_from_start else "zeros")
 
-    def _shared_variable(self, shape, name, initializer="zeros", dtype=None):
-        return self.add_variable(shape, initializer, dtype=dtype, aggregation="only_first_replica", name=name)
+    def _shared_variable(self, shape, name, initializer="zeros", **kwargs):
+        return self.add_variable(shape, initializer, aggregation="only_first_replica", name=name, **kwargs)
 
     def start_averaging(self):
         """Starts the average anew at the weights after the next update.

@@ -23,8 +23,8 @@ class ProjectionRegularizer(keras.regularizers.Regularizer):
     Args:
         scale: Float, lambda, at least 0. Defaults to 0.15.
         norm: `"half_squared"` or `"frobenius"`.
-        batch_size: Positive integer by which the released code divides: its batch size, 20, by default. With one number
-            the penalty has the same weight beside a loss averaged over rows, whatever the number of rows.
+        batch_size: Positive integer by which the released code divides: its batch size, 20, by default. It is a fixed
+            number, so the weight of the penalty does not depend on the batches.
 
     Raises:
         ValueError: If an argument is outside its range.

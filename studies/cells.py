@@ -206,7 +206,7 @@ def counts_text(cells: list[Cell]) -> str:
     roughly = [cell for cell in cells if cell.values and cell.own_split]
     texts = ", ".join(dict.fromkeys(cell.text for cell in roughly))
     counts = (
-        f"Of the {len(cells)} numbers in the tables of three papers, {len(compared)} are measured. {len(reached)} of "
+        f"Of the {len(cells)} numbers of three papers, {len(compared)} are measured. {len(reached)} of "
         f"these are reached, {sizes} of them numbers of parameters. A number is reached if the mean of the seeds, "
         "rounded as printed, is as good or better."
     )

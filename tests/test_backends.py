@@ -106,6 +106,20 @@ model.compile(keras.optimizers.SGD(0.1))
 padded = np.array([[3, 4, 0], [5, 0, 0]])
 numbers += [model.train_on_batch(padded, padded, return_dict=True)["loss"] for _ in range(2)]
 
+model = kt.models.LanguageModel(kt.layers.TiedEmbedding(20, 8, mask_zero=True), [
+    kt.layers.LSTM(8, return_sequences=True, return_state=True), keras.layers.Dense(8), keras.layers.Dense(8)])
+model.set_weights([rng.uniform(-0.3, 0.3, w.shape) for w in model.get_weights()])
+left_padded, following = np.array([[0, 0, 3, 4]]), np.array([[0, 3, 4, 5]])
+scores = [model.score(left_padded, following)]
+before, (_, first, second) = model.get_weights(), model.hidden_layers
+for frozen, trained in ((first, second), (second, first)):
+    frozen.trainable, trained.trainable = False, True
+    scores.append(model.score(left_padded, following))
+assert all(np.array_equal(*pair) for pair in zip(before, model.get_weights()))
+assert all(np.array_equal(scores[0], each) for each in scores)
+losses = model(left_padded, targets=following).token_losses
+np.testing.assert_allclose(scores[0], -keras.ops.convert_to_numpy(losses), rtol=1e-5)
+
 model = kt.zoo.skip_gram(11, 6, tied=True)
 for weight in model.trainable_weights:
     weight.assign(rng.normal(size=weight.shape))

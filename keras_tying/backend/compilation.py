@@ -8,7 +8,7 @@ def compile_function(model, function):
     """Compiles a function that calls a model.
 
     Args:
-        model: The model whose variables `function` reads. `function` may change its non-trainable variables.
+        model: The model whose variables `function` reads. `function` may change them.
         function: Takes and returns structures of tensors.
 
     Returns:

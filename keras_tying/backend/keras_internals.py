@@ -167,6 +167,14 @@ def variables_of(optimizer):
     return optimizer._trainable_variables
 
 
+def layout_of(variable):
+    """The layout of a variable over the devices of JAX, or `None`.
+
+    `Variable._layout`: Keras passes it on to moments of optimizers; there is no public name.
+    """
+    return getattr(variable, "_layout", None)
+
+
 def adam_moments(optimizer, variable):
     """Momentum and velocity that an Adam optimizer keeps of `variable`.
 
@@ -249,11 +257,6 @@ class ResumableSeedGenerator(keras.random.SeedGenerator):
         return {**super().get_config(), "seed": self.__dict__["_initial_seed"]}
 
 
-def layers_within(model):
-    """The layers of a model, with those of nested models and of lists. See `leaf_layers`."""
-    return [layer for layer in model._flatten_layers() if layer is not model]
-
-
 def layer_of_output(tensor):
     """The layer that a symbolic tensor is an output of, and the symbolic tensor that it was called on.
 
@@ -272,7 +275,7 @@ def leaf_layers(model):
 
 
 def inner_layers(model):
-    """The layers of a model and those that they contain, always in the same order.
+    """The layers of a model and those that they contain, in nested models and lists too, always in the same order.
 
     `Layer._flatten_layers`: as in `leaf_layers`.
     """
@@ -318,6 +321,17 @@ class QuantizableEmbedding(keras.layers.ReversibleEmbedding):
     logit_soft_cap: float | None
     lora_enabled: bool
     lora_rank: int | None
+
+    @property
+    def embeddings(self):
+        """The matrix `[V, H]` that embeds words, with the LoRA delta.
+
+        `Embedding.embeddings`: Keras rounds the sum to the compute dtype, and with it the gradients of both factors.
+        """
+        if not self.built or not self.lora_enabled or self.quantization_mode is not None:
+            return super().embeddings
+        delta = ops.matmul(self.lora_embeddings_a, self._scaled_lora_b())
+        return ops.add(self._embeddings, delta)
 
     def load_own_variables(self, store):
         """Loads a matrix into which Keras merged the delta of LoRA when it saved, and starts LoRA anew.

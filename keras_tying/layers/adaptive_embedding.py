@@ -184,7 +184,7 @@ class AdaptiveEmbedding(Shareable, keras.layers.Layer):
         ]
 
     def _weight(self, name, shape, initializer):
-        return self.add_weight(shape=shape, initializer=another(initializer), name=name)
+        return self.add_weight(shape=shape, initializer=another(initializer, len(self.weights)), name=name)
 
     def call(self, inputs, reverse=False):
         with variables_as_they_are():

@@ -13,7 +13,7 @@ ROWS = (
 
 
 @dispatch
-def with_rows(inputs, rows):
+def checked_rows(inputs, rows):
     """A batch `[B, T]` whose number of rows is known when a step is compiled.
 
     Raises:

@@ -73,7 +73,7 @@ class MogrifierLSTM(LSTM):
         matrices = [
             self.add_weight(
                 shape=shape,
-                initializer=another(self.kernel_initializer),
+                initializer=another(self.kernel_initializer, len(self.weights)),
                 name=f"round_{number}_matrix_{i}",
             )
             for i, shape in enumerate(shapes)

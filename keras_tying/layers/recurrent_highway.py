@@ -111,7 +111,9 @@ class RecurrentHighway(keras.layers.Layer):
 
     def _initial_recurrent_kernel(self, shape, dtype=None):
         """One matrix per micro-step, each initialized for its own shape `[H, 2H]`."""
-        return ops.stack([another(self.recurrent_initializer)(shape[1:], dtype=dtype) for _ in range(shape[0])])
+        return ops.stack(
+            [another(self.recurrent_initializer, step)(shape[1:], dtype=dtype) for step in range(shape[0])]
+        )
 
     def _initial_bias(self, shape, dtype=None):
         plain = self.bias_initializer((self.depth, self.units), dtype=dtype)

@@ -19,12 +19,13 @@ class TiedEmbedding(Shareable, QuantizableEmbedding):
     Called on word ids it looks up rows of the matrix `S`. Called with `reverse=True` on hidden states
     it scores every word: `logits = h S^T + b`. With `tie_weights=True` both roles use one variable,
     whose gradient is the sum of the gradients of both roles. The layer can be called any number of times:
-    for three-way tying, use it for the encoder's input, the decoder's input and the decoder's output. Copies of a
-    functional model share as the model does. If several nested models share the layer, clone the outer model with
-    `keras.models.clone_model(model, recursive=True)`: without `recursive`, and in `from_config`, Keras copies each
-    nested model on its own, with every layer in it. A saved model shares when it is loaded. Its first nested model then
-    has the layer, and the others a layer of the same name whose attribute `embedding` is the shared one; a copy of it
-    is made with `copy.deepcopy`.
+    for three-way tying, use it for the encoder's input, the decoder's input and the decoder's output.
+
+    Copies of a functional model, and saved models that are loaded, share as the model does. Where several nested models
+    share the layer, there are two rules. Clone the outer model with `keras.models.clone_model(model, recursive=True)`:
+    without `recursive`, and in `from_config`, Keras copies each nested model on its own, with every layer in it. And
+    copy a loaded model with `copy.deepcopy`: its first nested model has the layer, the others have a layer of the same
+    name in its place, whose attribute `embedding` is the shared one.
 
     After `enable_lora(rank)` the delta of a tied matrix is in both roles, also when the layer is quantized to int8 or
     int4, before or after. Its gradient is the sum over both roles. Without tying, the delta belongs to the lookup. As
@@ -133,7 +134,8 @@ class TiedEmbedding(Shareable, QuantizableEmbedding):
             self.tie_weights = False
             self.reverse_embeddings = self.add_weight(
                 shape=(self.output_dim, self.input_dim),
-                initializer=self.reverse_embeddings_initializer or another(self.embeddings_initializer),
+                initializer=self.reverse_embeddings_initializer
+                or another(self.embeddings_initializer, len(self.weights)),
                 name="reverse_embeddings",
             )
         if self.use_bias:

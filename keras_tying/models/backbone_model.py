@@ -2,7 +2,7 @@
 
 import keras
 
-from keras_tying.backend.keras_internals import layer_of_output, layers_within
+from keras_tying.backend.keras_internals import inner_layers, layer_of_output
 from keras_tying.layers.shared_place import SharedPlace
 from keras_tying.losses import SequenceCrossEntropy
 from keras_tying.models.composed_model import policy_of
@@ -196,4 +196,4 @@ def _layer_of(backbone, head):
 
 def _own_layers(backbone):
     """The layers within a backbone, in the same order before and after it was saved."""
-    return [layer for layer in layers_within(backbone) if not isinstance(layer, SharedPlace)]
+    return [layer for layer in inner_layers(backbone) if not isinstance(layer, SharedPlace)]

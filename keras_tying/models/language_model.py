@@ -1,17 +1,19 @@
 """Language model with a tied or an untied output embedding."""
 
+import inspect
 from functools import partial
 
 import keras
 from keras import ops
 
 from keras_tying.backend.compilation import compile_function
+from keras_tying.backend.keras_internals import mask_of
 from keras_tying.backend.replicas import has_own_rows, part_of, rows_of_all, scope_of, set_rows_of_all
 from keras_tying.backend.variables import write_back
 from keras_tying.checks import check_integer
 from keras_tying.ids import check_ids
 from keras_tying.layers import AdaptiveEmbedding, CarriedState, TiedEmbedding, WordDropout
-from keras_tying.layers.carried_state import with_rows
+from keras_tying.layers.carried_state import checked_rows
 from keras_tying.layers.lookup import embedding_matrix
 from keras_tying.models.changed_copies import ChangedCopies
 from keras_tying.models.composed_model import policy_of
@@ -189,6 +191,7 @@ class LanguageModel(ChangedCopies, NextWordModel):
                     ops.convert_to_tensor(next(remaining), hidden.dtype) for _ in keras.tree.flatten(layer.state_size)
                 ]
                 arguments["initial_state"] = _like_state_size(layer, initial)
+                arguments |= arguments_of(layer, mask=mask_of(hidden))  # Keras passes masks of single tensors only
             hidden, *layer_states = layer(hidden, **arguments)
             new_states += keras.tree.flatten(layer_states)
         return hidden, new_states
@@ -202,7 +205,8 @@ class LanguageModel(ChangedCopies, NextWordModel):
     def carry_state(self, batch_size):
         """Makes `fit` and `evaluate` start each batch with the last states of the previous batch.
 
-        `fit` goes on from the state of its last batch, also in the next epoch; `reset_state` makes it zero.
+        `fit` goes on from the state of its last batch, also in the next epoch; `reset_state` makes it zero. It does not
+        shuffle any more.
 
         Args:
             batch_size: Integer, the size of every batch. It is divided among the replicas of a
@@ -215,6 +219,29 @@ class LanguageModel(ChangedCopies, NextWordModel):
         check_integer("batch_size", batch_size)
         with scope_of(self):
             self.carried.allocate(part_of(self, batch_size))
+
+    def fit(self, *args, **kwargs):
+        """Trains the model; arguments are those of `keras.Model.fit`.
+
+        With a carried state `shuffle` is `False` by default: each row of a batch continues that of the batch before.
+
+        Args:
+            *args: The inputs `x`; the word ids to predict `y`, `[B, T]`; further arguments.
+            **kwargs: Further arguments.
+
+        Raises:
+            ValueError: If `shuffle` is given and not `False` with a carried state.
+        """
+        if self.carried.batch_size is not None:
+            given = inspect.signature(keras.Model.fit).bind(self, *args, **kwargs).arguments
+            if given.get("shuffle"):
+                raise ValueError(
+                    "A carried state needs batches in the order of the text: pass shuffle=False. "
+                    f"Received: shuffle={given['shuffle']!r}"
+                )
+            if "shuffle" not in given:
+                kwargs["shuffle"] = False
+        return super().fit(*args, **kwargs)
 
     def evaluate(self, *args, **kwargs):
         """Measures the model; arguments are those of `keras.Model.evaluate`.
@@ -237,7 +264,7 @@ class LanguageModel(ChangedCopies, NextWordModel):
 
     def _next_window(self, inputs, training):
         """`hidden_states` of the next window, from the carried state, which is updated."""
-        inputs = with_rows(inputs, self.carried.batch_size)
+        inputs = checked_rows(inputs, self.carried.batch_size)
         hidden, states = self.hidden_states(inputs, self.carried.start(training), training)
         self.carried.update(states)
         return hidden, states

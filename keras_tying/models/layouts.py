@@ -8,8 +8,9 @@ def vocabulary_layout(device_mesh, *, axis="model"):
 
     Each device holds and trains the rows of its words. It scores only these, and the devices add up their parts of the
     normalizer and of the gradient; no device ever holds the whole matrix or all logits. It splits the variables of
-    every `TiedEmbedding` whose name ends with `embedding`, as in the zoo. All other variables are on every device, and
-    so are those of an `AdaptiveEmbedding`; add layouts of your own for them, as to any `LayoutMap`.
+    every `TiedEmbedding` whose name ends with `embedding`, or with `embedding` and the number that Keras adds. All
+    other variables are on every device, and so are those of an `AdaptiveEmbedding`; add layouts of your own for them,
+    as to any `LayoutMap`.
 
     Args:
         device_mesh: A `keras.distribution.DeviceMesh`. The size of its dimension `axis` must divide the vocabulary
@@ -38,7 +39,7 @@ def vocabulary_layout(device_mesh, *, axis="model"):
         raise ValueError(f"Expected axis to be a dimension of the mesh, {device_mesh.axis_names}. Received: {axis!r}")
     layout = keras.distribution.LayoutMap(device_mesh)
     for name, dimensions in VOCABULARY_DIMENSIONS.items():
-        layout[f".*embedding/{name}"] = tuple(axis if is_vocabulary else None for is_vocabulary in dimensions)
+        layout[rf".*embedding(_\d+)?/{name}"] = tuple(axis if is_vocabulary else None for is_vocabulary in dimensions)
     return layout
 
 

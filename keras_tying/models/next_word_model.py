@@ -186,7 +186,7 @@ class NextWordModel(ComposedModel):
 
     def token_losses(self, hidden, targets):
         """Negative log-likelihoods of `targets` `[...]` after hidden states `[..., H]`, without a gradient."""
-        return SequenceCrossEntropy().from_hidden(targets, hidden, self.output_projection, training=False)[1]
+        return self.auto_loss.from_hidden(targets, hidden, self.output_projection, training=False)[1]
 
     def outputs_of(self, hidden, targets=None, sample_weight=None, training=None, loss=None):
         """Logits of hidden states; with targets `Losses`.

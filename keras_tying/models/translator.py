@@ -11,6 +11,7 @@ from keras_tying.checks import check_integer, check_number, check_rate
 from keras_tying.ids import PAD_ID, check_ids
 from keras_tying.layers import ConditionalGRU, Dropout, OneBiasGRU, TiedEmbedding
 from keras_tying.layers.lookup import embedding_matrix
+from keras_tying.losses import SequenceCrossEntropy
 from keras_tying.models.beam_search import Draw, search
 from keras_tying.models.changed_copies import ChangedCopies
 from keras_tying.models.composed_model import check_unmasked, policy_of
@@ -159,6 +160,11 @@ class Translator(ChangedCopies, NextWordModel):
         return self.embedding
 
     @property
+    def auto_loss(self):
+        """The loss that `compile` gives a model if none is named. Targets of -1 do not count."""
+        return SequenceCrossEntropy(ignore_id=PAD_ID)
+
+    @property
     def input_signature(self):
         """Word ids `source` `[B, S]` and `target` `[B, T]`."""
         return {name: keras.InputSpec(shape=(None, None), dtype="int32") for name in ("source", "target")}
@@ -263,7 +269,7 @@ class Translator(ChangedCopies, NextWordModel):
 
     def _score(self, inputs, targets):
         hidden = self.hidden_states(inputs, training=False)
-        return ops.where(targets < 0, 0.0, -self.token_losses(hidden, ops.maximum(targets, 0)))
+        return -self.token_losses(hidden, targets)
 
     def translate(self, source, end_id, beam_size=5, n_best=None, length_penalty=1.0, maximum_length=None):
         """Translates sentences by beam search; a beam of 1 is greedy.

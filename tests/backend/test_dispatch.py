@@ -369,7 +369,7 @@ def sums(function, rng, monkeypatch):
     return function([normal(rng, 2), normal(rng, 3)])
 
 
-@case(carried_state.with_rows)
+@case(carried_state.checked_rows)
 def rows_known_before(function, rng, monkeypatch):
     ids = rng.integers(0, 9, (3, 4))
     with pytest.raises(ValueError, match=r"needs batches of 2 rows: .* Received: a batch of 3 rows"):

@@ -63,7 +63,8 @@ def test_masked_steps_are_skipped_as_in_the_stock_layer(rng, arguments):
     inputs = rng.normal(size=(4, 6, 4)).astype("float32")
     state = [rng.normal(size=(4, 5)).astype("float32") for _ in range(2)]
     mask = np.array([[1, 1, 1, 1, 1, 1], [0, 0, 1, 1, 0, 1], [1, 1, 0, 0, 0, 0], [0, 0, 0, 0, 0, 0]], bool)
-    assert_equal_to_stock(*pair(5, **arguments), inputs, state, mask=mask)
+    for dtype in (bool, "int32"):
+        assert_equal_to_stock(*pair(5, **arguments), inputs, state, mask=mask.astype(dtype))
 
 
 def test_looped_sequences_give_the_same_results(rng, monkeypatch):

@@ -67,7 +67,13 @@ def test_transform_gates_are_initially_closed():
 
 
 @pytest.mark.parametrize(
-    "initializer", ["glorot_uniform", lambda shape, dtype: keras.random.normal(shape, dtype=dtype)]
+    "initializer",
+    [
+        "glorot_uniform",
+        keras.initializers.RandomUniform(seed=1),
+        keras.initializers.RandomUniform(seed=keras.random.SeedGenerator(1)),
+        lambda shape, dtype: keras.random.normal(shape, dtype=dtype),
+    ],
 )
 def test_micro_steps_have_different_initial_matrices(initializer):
     layer = RecurrentHighway(H, depth=DEPTH, recurrent_initializer=initializer)

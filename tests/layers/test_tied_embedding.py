@@ -240,6 +240,15 @@ def test_scores_in_float32_are_those_of_the_matrix_in_float32(rng):
     np.testing.assert_allclose(layer(hidden, reverse=True), hidden @ np.array(layer.embeddings).T, atol=1e-6)
 
 
+def test_the_matrix_with_lora_has_the_precision_of_the_variables(rng):
+    layer = TiedEmbedding(V, H, dtype="mixed_bfloat16", reverse_dtype="float32")
+    layer.build()
+    hidden = rng.normal(size=(5, H)).astype("float32")
+    before = layer(hidden, reverse=True)
+    layer.enable_lora(2)
+    np.testing.assert_array_equal(layer(hidden, reverse=True), before)
+
+
 @pytest.mark.parametrize("mode", ["int8", "int4"])
 def test_quantized_lookup_has_the_type_of_the_specification(mode):
     model = lookup_model(TiedEmbedding(V, H, dtype="mixed_bfloat16"), "mixed_bfloat16")
@@ -262,7 +271,10 @@ def test_layer_with_a_lora_rank_has_its_bias():
     assert layer.lora_alpha == 6
 
 
-@pytest.mark.parametrize("initializer", ["uniform", keras.initializers.RandomUniform(-0.1, 0.1)])
+@pytest.mark.parametrize(
+    "initializer",
+    ["uniform", keras.initializers.RandomUniform(-0.1, 0.1), keras.initializers.RandomUniform(-0.1, 0.1, seed=1)],
+)
 def test_untied_matrices_start_with_different_numbers(initializer):
     layer = TiedEmbedding(6, 4, tie_weights=False, embeddings_initializer=initializer)
     layer.build()

@@ -5,7 +5,7 @@ import tensorflow as tf
 
 from keras_tying.backend.keras_internals import set_mask
 from keras_tying.layers import LSTM, RecurrentHighway, TiedEmbedding, WordDropout
-from keras_tying.losses import OutputProjection, SequenceCrossEntropy
+from keras_tying.losses import OutputProjection, SequenceCrossEntropy, linear_cross_entropy
 from keras_tying.losses.fused_cross_entropy import losses_from_logits, token_losses
 from keras_tying.metrics import Perplexity
 from keras_tying.models import LanguageModel
@@ -92,6 +92,22 @@ def test_a_target_outside_the_vocabulary_is_no_word(rng, outside):
     with tf.GradientTape() as tape:
         total = SequenceCrossEntropy()(targets, masked(logits * 1))
     assert np.all(np.isfinite([total, *np.ravel(tape.gradient(total, logits))]))
+
+
+def test_a_target_outside_the_vocabulary_spoils_the_gradients_too(rng):
+    hidden, embeddings = (tf.constant(rng.normal(size=shape), "float32") for shape in ((2, H), (V, H)))
+
+    @tf.function(jit_compile=True)  # where no operation checks ids, as on a GPU
+    def gradients(targets):
+        with tf.GradientTape() as tape:
+            tape.watch([hidden, embeddings])
+            total = tf.reduce_sum(linear_cross_entropy(hidden, targets, embeddings))
+        return tape.gradient(total, [hidden, embeddings])
+
+    of_hidden, of_embeddings = gradients(tf.constant([1, V]))
+    np.testing.assert_array_equal(np.isnan(of_hidden).all(1), [False, True])
+    assert np.isnan(of_embeddings).all()
+    assert all(np.isfinite(each).all() for each in gradients(tf.constant([1, 2])))
 
 
 @pytest.mark.parametrize("ignore_id", [-1, 2])

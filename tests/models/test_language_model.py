@@ -144,6 +144,32 @@ def test_carried_windows_give_the_loss_of_one_long_window(rng):
     assert again == parts
 
 
+def test_a_carried_state_needs_the_order_of_the_text(rng):
+    tokens = rng.integers(0, V, (9, 5))
+    losses = []
+    for arguments in ({}, {"shuffle": False}):
+        keras.utils.set_random_seed(3)
+        model = small()
+        model.carry_state(3)
+        model.compile(ClippedSGD(0.1))
+        losses.append(model.fit(tokens, tokens, 3, verbose=0, **arguments).history["loss"])
+    assert losses[0] == losses[1]
+    with pytest.raises(ValueError, match=r"in the order of the text: pass shuffle=False\. Received: shuffle=True"):
+        model.fit(tokens, tokens, 3, verbose=0, shuffle=True)
+
+
+def test_padding_between_words_is_skipped_from_a_given_state_too(rng):
+    layers = [LSTM(H, return_sequences=True, return_state=True)]
+    model = LanguageModel(TiedEmbedding(V, H, mask_zero=True), layers)
+    words, padded = np.array([[3, 4, 5]]), np.array([[0, 0, 3, 0, 4, 5, 0]])
+    states = [rng.normal(size=(1, H)).astype("float32") for _ in range(2)]
+    (logits, after), (with_padding, after_padding) = (
+        model(each, states=states, return_states=True) for each in (words, padded)
+    )
+    np.testing.assert_allclose(np.array(with_padding)[padded > 0], logits[0], atol=1e-6)
+    np.testing.assert_allclose(after_padding, after, atol=1e-6)
+
+
 def test_validation_starts_from_zero_and_training_goes_on_from_its_own_state(rng):
     texts = rng.integers(0, V, (2, 2, 6, 5))
     states = []

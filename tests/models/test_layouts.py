@@ -34,15 +34,22 @@ def bytes_of_the_loss(model):
     return compiled.memory_analysis().temp_size_in_bytes
 
 
+def shape_here(variable):
+    return variable.value.addressable_shards[0].data.shape
+
+
 def trained(tied):
     model = kt.zoo.recurrent_language_model(2000, units=64, num_layers=1, tied=tied)
     rng = np.random.default_rng(0)
     model.set_weights([rng.uniform(-0.1, 0.1, weight.shape) for weight in model.get_weights()])
-    model.compile(keras.optimizers.Adam(0.01), loss=kt.losses.SequenceCrossEntropy(reduction="mean"))
+    optimizer = kt.optimizers.ClippedAdam(0.01, average_momentum=0.9)
+    model.compile(optimizer, loss=kt.losses.SequenceCrossEntropy(reduction="mean"))
     fitted = model.fit(text.inputs[seen], text.targets[seen], batch_size=16, epochs=2, shuffle=False, verbose=0)
     loss = model.evaluate(text.inputs[others], text.targets[others], batch_size=16, verbose=0, return_dict=True)["loss"]
-    held = {each.name: each.value.addressable_shards[0].data.shape for each in model.embedding.weights}
-    return {"temporaries": bytes_of_the_loss(model), "losses": [*fitted.history["loss"], loss], "held": held}
+    held = {each.name: shape_here(each) for each in model.embedding.weights}
+    averages = [shape_here(each) for each in model.optimizer.averages if 2000 in each.shape]
+    return {"temporaries": bytes_of_the_loss(model), "losses": [*fitted.history["loss"], loss], "held": held,
+            "averages": averages}
 
 
 found = {}
@@ -57,8 +64,11 @@ found["zoo"] = {}
 for name, arguments in json.loads(sys.argv[1]).items():
     model = kt.zoo.create_model(name, **{key: whole.get(key, value) for key, value in arguments.items()})
     found["zoo"][name] = {
-        each.path: each.value.addressable_shards[0].data.shape for each in model.trainable_weights if 40 in each.shape
+        each.path: shape_here(each) for each in model.trainable_weights if 40 in each.shape
     }
+second = kt.layers.TiedEmbedding(40, 2, name="tied_embedding_1")
+second.build()
+found["second"] = shape_here(second.embeddings)
 print(json.dumps(found))
 """
 
@@ -84,10 +94,17 @@ def test_a_device_holds_the_rows_of_its_words(trained, devices):
     assert trained[devices]["True"]["held"] == {"embeddings": [words, 64], "bias": [words]}
     untied = {"embeddings": [words, 64], "reverse_embeddings": [64, words], "bias": [words]}
     assert trained[devices]["False"]["held"] == untied
+    for tied in ("True", "False"):
+        held = trained[devices][tied]
+        assert held["averages"] == list(held["held"].values())
 
 
 def test_a_device_computes_the_scores_of_its_words(trained):
     assert trained["8"]["True"]["temporaries"] < trained["1"]["True"]["temporaries"] / 6
+
+
+def test_an_embedding_with_a_number_in_its_name_is_split(trained):
+    assert trained["second"] == [5, 2]
 
 
 @pytest.mark.parametrize("name", kt.zoo.list_models())

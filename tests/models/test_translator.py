@@ -86,6 +86,9 @@ def test_padding_does_not_change_scores(model, source):
     alone = model.score({"source": source[1:2, :3], "target": target[1:, :2]}, words[1:, :2])
     np.testing.assert_allclose(together[1, :2], alone[0], atol=1e-5)
     assert together[1, 2] == 0
+    losses = model({"source": source[:2], "target": target}, targets=words)
+    np.testing.assert_allclose(losses.token_losses, -together, atol=1e-6)
+    np.testing.assert_array_equal(losses.counted, words != -1)
 
 
 def test_scores_need_a_target_for_each_previous_word(model, source):

@@ -16,7 +16,7 @@ from studies.joint_grid import load_study
 ZOO = recipe_folder()
 CELLS = read_cells(ZOO)
 UNLISTED = {("imdb_small", "train_perplexity")}
-"""Printed values that are not among the cells, by the start of a recipe's name."""
+"""Printed values that are not among the cells, as the page says, by the start of a recipe's name."""
 
 
 def cell(published, *values, better="lower", metric="test_perplexity"):
@@ -138,7 +138,7 @@ def write_seed(path, perplexity):
 
 def test_the_counts_are_those_of_the_lines():
     counts = (
-        "Of the 4 numbers in the tables of three papers, 2 are measured. 1 of these are reached, 0 of them numbers of "
+        "Of the 4 numbers of three papers, 2 are measured. 1 of these are reached, 0 of them numbers of "
         "parameters. A number is reached if the mean of the seeds, rounded as printed, is as good or better."
     )
     other = replace(cell("1", 1.0), text="BBC", own_split=True)

@@ -13,14 +13,17 @@ def compile_function(model, function):
     def stateless(values, *arguments):
         with keras.StatelessScope(zip(model.variables, values, strict=True)) as scope:
             results = function(*arguments)
-        return results, [scope.get_current_value(variable) for variable in model.non_trainable_variables]
+        after = [scope.get_current_value(variable) for variable in model.variables]
+        changes = zip(values, after, strict=True)
+        return results, {place: new for place, (old, new) in enumerate(changes) if new is not old}
 
     compiled = jax.jit(stateless)
 
     def stateful(*arguments):
-        results, changed = compiled([variable.value for variable in model.variables], *arguments)
-        for variable, value in zip(model.non_trainable_variables, changed, strict=True):
-            variable.assign(value)
+        variables = model.variables
+        results, changed = compiled([variable.value for variable in variables], *arguments)
+        for place, value in changed.items():
+            variables[place].assign(value)
         return results
 
     return stateful

@@ -6,8 +6,8 @@ from keras_tying.backend import portable
 from keras_tying.layers import carried_state
 
 
-def with_rows(inputs, rows):
-    static = portable(carried_state.with_rows)
+def checked_rows(inputs, rows):
+    static = portable(carried_state.checked_rows)
     if inputs.shape[0] is not None:
         return static(inputs, rows)
     message = carried_state.ROWS.format("another number of", rows=rows)

@@ -75,7 +75,8 @@ def _gradients(hidden, targets, weights, parameters, trained, output):
         with tf.control_dependencies([nll]):  # so that the gradient can reuse the memory of the probabilities
             d_logits = _logit_gradient(logits, probabilities, divergence, targets, output, states.dtype)
         # The weights are multiplied with the narrow factors of the products, not with the logits.
-        by_token = tf.cast(chunk_weights, states.dtype)[:, None]
+        by_token = tf.where(_are_words(targets, logits), chunk_weights, float("nan"))
+        by_token = tf.cast(by_token, states.dtype)[:, None]
         d_trained = [tf.matmul(d_logits, states * by_token, transpose_a=True)]
         if parameters.bias is not None:
             d_trained.append(tf.matmul(d_logits, by_token, transpose_a=True)[:, 0])
@@ -135,11 +136,15 @@ def _losses(logits, probabilities, targets, output):
         lambda: -tf.math.log(probability),
         lambda: log_normalizer(logits, probabilities) - tf.gather(logits, targets, batch_dims=1),
     )
-    nll = tf.where((targets >= 0) & (targets < tf.shape(logits)[1]), nll, float("nan"))
+    nll = tf.where(_are_words(targets, logits), nll, float("nan"))
     if not output.label_smoothing:
         return nll, nll
     uniform = nll + tf.gather(logits, targets, batch_dims=1) - tf.reduce_mean(logits, -1)
     return (1 - output.label_smoothing) * nll + output.label_smoothing * uniform, nll
+
+
+def _are_words(targets, logits):
+    return (targets >= 0) & (targets < tf.shape(logits)[1])
 
 
 def _divergence(logits, targets, parameters, output):

@@ -126,7 +126,7 @@ def lstm_sequence(
     projected = _product(steps, _split(kernel, input_dropout), input_dropout)
     if bias is not None:
         projected = projected + bias
-    live = None if mask is None else _time_major(mask[:, :, None], go_backwards)
+    live = None if mask is None else _time_major(tf.cast(mask, tf.bool)[:, :, None], go_backwards)
     hidden, cell = states
     hiddens, cell = _recurrence(projected, hidden, cell, recurrent_kernel, live, recurrent_dropout, cap_input_gate)
     return tf.transpose(hiddens, [1, 0, 2]), cell
