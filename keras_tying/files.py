@@ -111,13 +111,14 @@ def keep_others(folder: Path, new: Path, own: Collection[str]) -> None:
     Args:
         folder: The folder that is replaced. It may be missing or a link, which `replacing` replaces itself.
         new: The new folder. What it has is not replaced.
-        own: Patterns of the paths of files that belong to the old content.
+        own: Patterns of the paths in `folder` of files that belong to the old content.
     """
     if folder.is_symlink():
         return
+    root = Path("/")  # from which a pattern has to match a whole path
     for path in sorted(folder.rglob("*")):
         place = path.relative_to(folder)
-        if os.path.lexists(new / place) or any(place.match(pattern) for pattern in own):
+        if os.path.lexists(new / place) or any((root / place).match(f"/{pattern}") for pattern in own):
             continue
         if path.is_symlink() or path.is_file():
             (new / place).parent.mkdir(parents=True, exist_ok=True)

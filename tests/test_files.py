@@ -120,15 +120,19 @@ def test_files_links_and_empty_folders_of_others_are_kept(tmp_path):
     old, new, outside = tmp_path / "old", tmp_path / "new", tmp_path / "outside"
     for folder in (old / "variables", old / "theirs" / "empty", new, outside):
         folder.mkdir(parents=True)
-    for file in (old / "variables" / "own", old / "both", old / "theirs" / "file", new / "both", outside / "file"):
+    (old / "theirs" / "variables").mkdir()
+    own = [old / "variables" / "own", old / "model"]
+    others = [old / "both", old / "theirs" / "file", old / "theirs" / "variables" / "own", old / "theirs" / "model"]
+    for file in (*own, *others, new / "both", outside / "file"):
         file.write_text(file.parent.name)
     links = {"theirs/folder": "../../outside", "dangling": "nowhere", "file": "theirs/file"}
     for name, target in links.items():
         (old / name).symlink_to(target)
-    keep_others(old, new, ["variables/*"])
+    keep_others(old, new, ["variables/*", "model"])
     assert {name: os.readlink(new / name) for name in links} == links
     assert sorted(os.listdir(new)) == ["both", "dangling", "file", "theirs"]
-    assert sorted(os.listdir(new / "theirs")) == ["empty", "file", "folder"]
+    assert sorted(os.listdir(new / "theirs")) == ["empty", "file", "folder", "model", "variables"]
+    assert os.listdir(new / "theirs" / "variables") == ["own"]
     assert (new / "both").read_text() == "new"
 
 

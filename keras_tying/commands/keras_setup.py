@@ -23,7 +23,7 @@ def import_keras() -> None:
     memory (see `keep_memory`).
 
     Raises:
-        ValueError: If the backend is unknown or cannot train, or numbers are not float32 by default.
+        ValueError: If the backend is unknown or cannot train, numbers are not float32 by default, or Keras cuts epochs.
         ModuleNotFoundError: If the backend is not installed.
     """
     quiet = LOG_LEVEL not in os.environ and "tensorflow" not in sys.modules
@@ -50,6 +50,12 @@ def import_keras() -> None:
             f"Variables are float32 here. Received: floatx={keras.config.floatx()!r} in keras.json of KERAS_HOME or "
             "~/.keras. Set it to float32; --precision sets the type of computation."
         )
+    for name in ("max_epochs", "max_steps_per_epoch"):
+        if (limit := getattr(keras.config, name)()) is not None:
+            raise ValueError(
+                f"Epochs are trained whole here. Received: {name}={limit} of Keras. Unset KERAS_{name.upper()}, or "
+                "remove it from keras.json."
+            )
     keras_tying.import_rooms()
 
 

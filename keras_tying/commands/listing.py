@@ -5,7 +5,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from keras_tying.commands.options import Command, Option
-from keras_tying.commands.training import FLAG
+from keras_tying.commands.training_options import FLAG
 from keras_tying.zoo.presets import MANIFEST, list_presets, parse_manifest, preset_folder
 from keras_tying.zoo.recipes import Recipe, list_recipes, load_recipe
 

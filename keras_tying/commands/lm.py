@@ -4,7 +4,7 @@ import argparse
 
 from keras_tying.commands.options import DEFAULT_MODE, Option, real, whole
 from keras_tying.commands.text import check_text, text_options
-from keras_tying.commands.training import FLAG, check_not_set, model_name, model_option, training_command
+from keras_tying.commands.training_options import FLAG, check_not_set, model_name, model_option, training_command
 
 DESCRIPTION = """Trains a language model, resumes a run, evaluates one, scores text or writes it.
 

@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 
 from keras_tying.commands.options import DEFAULT_MODE, Option, file_option, whole
-from keras_tying.commands.training import FLAG, check_not_set, data_dir_option, model_option, training_command
+from keras_tying.commands.training_options import FLAG, check_not_set, data_dir_option, model_option, training_command
 from keras_tying.extras import require
 
 DESCRIPTION = """Trains a translator, resumes a run, evaluates one, or translates.

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from keras_tying.commands.options import DEFAULT_MODE, Option, file_option
 from keras_tying.commands.text import SPLIT_NAMES
-from keras_tying.commands.training import FLAG, check_not_set, training_command
+from keras_tying.commands.training_options import FLAG, check_not_set, training_command
 from keras_tying.data.text import TOKENIZATIONS
 
 DESCRIPTION = """Trains NNLM, NNJM and NNJM-Global on aligned text, resumes runs, or evaluates them.

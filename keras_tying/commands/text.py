@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from keras_tying.commands.options import Option, file_option
-from keras_tying.commands.training import FLAG, check_not_set, data_dir_option
+from keras_tying.commands.training_options import FLAG, check_not_set, data_dir_option
 from keras_tying.data.text import TOKENIZATIONS
 
 SPLIT_NAMES = {"train": "training", "valid": "validation", "test": "test"}

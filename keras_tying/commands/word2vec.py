@@ -2,7 +2,7 @@
 
 from keras_tying.commands.options import Option, whole
 from keras_tying.commands.text import check_text, text_options
-from keras_tying.commands.training import model_option, training_command
+from keras_tying.commands.training_options import model_option, training_command
 
 DESCRIPTION = """Trains skip-gram word vectors, untied or tied, resumes a run, or shows similar words.
 

@@ -257,7 +257,7 @@ def _opened(path: Path) -> Iterator[BufferedReader | gzip.GzipFile]:
 
 
 def file_tokens(paths: Iterable[str | Path], tokenization: str) -> Iterator[str]:
-    """Tokens of files, in order, with `<eos>` after each line.
+    """Tokens of files, in order, with `<eos>` after each line, or after each piece of a line above 1 MiB.
 
     Example:
 

@@ -46,7 +46,8 @@ class SentenceScore(NamedTuple):
 class TrainedLanguageModel:
     """A language model with its words: text in, text out, on every backend of Keras.
 
-    Words outside the vocabulary are replaced by `<unk>`. The methods give what the signatures of the SavedModel give.
+    Words outside the vocabulary are replaced by `<unk>`. The methods give what the signatures of the SavedModel give,
+    except that the same seed draws other words there.
 
     Args:
         model: A `LanguageModel`.

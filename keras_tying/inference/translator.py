@@ -108,8 +108,7 @@ def translate_sentences(
     """
     check_sentences(sentences)
     check_integer("beam", beam)
-    encoded = [subwords.encode(sentence) for sentence in sentences]
-    encoded = [np.append(ids[:LONGEST_SENTENCE], ids[-1]) if len(ids) > LONGEST_SENTENCE else ids for ids in encoded]
+    encoded = [_read(subwords, sentence) for sentence in sentences]
     translations = [""] * len(encoded)
     places = [i for i, ids in enumerate(encoded) if len(ids) > 1]
     with_words = [encoded[i] for i in places]
@@ -123,10 +122,17 @@ def translate_sentences(
 
 def attention(model: keras.Model, subwords: Subwords, source: str, translation: str) -> Attention:
     """Attention weights of a translation under a `Translator`."""
-    ids, words = subwords.encode(source), subwords.encode(translation)
+    ids, words = _read(subwords, source), subwords.encode(translation)
     before = np.concatenate([[PAD_ID], words[:-1]]).astype(np.int32)
     weights = model.attend({"source": pad_sentences([ids]), "target": before[None]})[0]
-    return Attention(weights, *([*subwords.pieces(text), "</s>"] for text in (source, translation)))
+    read = subwords.pieces(source)[: len(ids) - 1]
+    return Attention(weights, [*read, "</s>"], [*subwords.pieces(translation), "</s>"])
+
+
+def _read(subwords: Subwords, sentence: str) -> np.ndarray:
+    """Ids of a sentence that a model reads: its first `LONGEST_SENTENCE` subwords and its end."""
+    ids = subwords.encode(sentence)
+    return np.append(ids[:LONGEST_SENTENCE], ids[-1]) if len(ids) > LONGEST_SENTENCE else ids
 
 
 def attention_plot(model: keras.Model, subwords: Subwords, source: str, translation: str) -> "Figure":

@@ -25,6 +25,7 @@ from keras_tying.data import (
 )
 from keras_tying.data.text import warn_of_tokenization
 from keras_tying.data.word_vectors import vectors_by_word
+from keras_tying.files import sha256_of
 from keras_tying.inference import TrainedJointLanguageModel
 from keras_tying.inference.joint_language_model import model_inputs, sample_perplexity
 from keras_tying.tasks.markdown import markdown
@@ -268,10 +269,12 @@ def links_file(split: str) -> str:
 
 def _links_of(runs: list[Run], task: JointLanguageModelTask, splits: list[str]) -> dict[str, Path] | None:
     """The links that an existing run of the same text has of its own."""
+    text = {split: [sha256_of(path) for path in task.text_parts()[split]] for split in splits}
     for other in (open_task(JointLanguageModelTask, run) for run in runs):
         same_tokens = other.recipe.data.tokenization == task.recipe.data.tokenization
         same_files = real_paths(other.settings.files) == real_paths(task.settings.files)
-        if same_tokens and same_files and set(splits) <= set(other.links):
+        same_text = all(other.settings.text.get(split) == text[split] for split in splits)
+        if same_tokens and same_files and same_text and set(splits) <= set(other.links):
             return {split: other.links[split] for split in splits}
     return None
 

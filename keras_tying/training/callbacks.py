@@ -145,12 +145,13 @@ class BestEpoch:
     """The variables of the epoch with the best validation metric, with averaged weights if there are any.
 
     Args:
-        store: Where they are kept.
+        folder: Where they are kept, with those of the best epoch before: a run that is killed before it writes its
+            checkpoint goes on without its last epoch.
         metric: `"val_perplexity"`, where smaller is better, or `"val_bleu"`.
     """
 
-    def __init__(self, store: CheckpointStore, metric: str):
-        self.store = store
+    def __init__(self, folder: Path, metric: str):
+        self.store = CheckpointStore(folder, keep=2)
         self.metric = metric
         self.sign = 1 if metric == "val_bleu" else -1
 
@@ -171,17 +172,19 @@ class BestEpoch:
         if is_chief(model):
             self.store.save(Checkpoint(values, {"epoch": len(before), self.metric: last}))
 
-    def restore(self, model: keras.Model) -> None:
+    def restore(self, model: keras.Model, history: list[dict[str, float]]) -> None:
         """Gives `model` the variables of the best epoch."""
-        write_variables(model, self.saved().values)
+        write_variables(model, self.saved(history).values)
 
-    def saved(self) -> Checkpoint:
-        """The best epoch so far.
+    def saved(self, history: list[dict[str, float]]) -> Checkpoint:
+        """The best of the epochs whose metrics are in `history`.
 
         Raises:
             FileNotFoundError: If it is missing or damaged.
         """
-        best = self.store.newest()
+        metrics = [metrics[self.metric] for metrics in history]
+        epoch = max(range(len(metrics)), key=lambda epoch: self.sign * metrics[epoch])
+        best = self.store.newest(lambda progress: progress == {"epoch": epoch, self.metric: metrics[epoch]})
         if best is None:
             raise FileNotFoundError(
                 f"{self.store.folder} holds no intact best epoch, which the run ends with. Restore it, or train "

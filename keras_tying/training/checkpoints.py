@@ -6,6 +6,7 @@ import json
 import logging
 import os
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -115,13 +116,16 @@ class CheckpointStore:
             self._path(entry.number).unlink(missing_ok=True)
         return path
 
-    def newest(self) -> Checkpoint | None:
+    def newest(self, accepts: Callable[[dict[str, Any]], bool] = lambda progress: True) -> Checkpoint | None:
         """The newest intact checkpoint, or `None`. Damaged ones are named in a warning.
+
+        Args:
+            accepts: Checkpoints with other progress are passed over.
 
         Raises:
             ValueError: If `index.json` is not an index of checkpoints in this folder.
         """
-        for entry in reversed(self._entries()):
+        for entry in reversed([each for each in self._entries() if accepts(each.progress)]):
             path = self._path(entry.number)
             try:
                 if path.is_symlink() or not path.is_file():

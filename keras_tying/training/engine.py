@@ -26,7 +26,6 @@ from keras_tying.training.callbacks import (
     TrainingInterrupted,
     Validation,
 )
-from keras_tying.training.checkpoints import CheckpointStore
 from keras_tying.training.console import ProgressBar
 from keras_tying.training.optimisation import averaging_starts, changes_by_epoch, learning_rate, length, make_optimizer
 from keras_tying.training.progress import Progress
@@ -123,8 +122,8 @@ def train(
 ) -> Progress:
     """Trains the model of a run to its end, measures, saves and exports it.
 
-    Interrupted at any moment and called again, it ends with the weights of an uninterrupted run, bit for bit. Clears
-    Keras's session, and leaves the precision of the run as the dtype policy of the process.
+    Interrupted at any moment and called again, it ends with the weights of an uninterrupted run, on a CPU bit for bit.
+    Clears Keras's session, and leaves the precision of the run as the dtype policy of the process.
 
     Args:
         task: The task of the run, with its vocabularies.
@@ -175,7 +174,7 @@ def fit(
     batches = compile_model(task, model)
     epochs, left_out = length(optimisation, batches.total)
     progress = Progress()
-    best = None if task.best_metric is None else BestEpoch(CheckpointStore(run.best, keep=1), task.best_metric)
+    best = None if task.best_metric is None else BestEpoch(run.best, task.best_metric)
     checkpoints = SaveCheckpoints(run, minutes=checkpoint_minutes, batches=batches.total, progress=progress, best=best)
     restored = checkpoints.restore(model)
     if run.begun and not restored and not from_scratch:
@@ -192,7 +191,7 @@ def fit(
         progress.train_in(environment() | distribution.description)
         progress.batches = batches.total
     if best is not None and progress.history:
-        best.saved()
+        best.saved(progress.history)
     callbacks = [*_before_logs(task, model, progress)]
     if distribution.is_chief:
         callbacks += [ProgressBar(epochs, batches, progress), TensorBoardLog(run.tensorboard, task)]
@@ -201,7 +200,7 @@ def fit(
     if best is None:
         use_averaged_weights(model)
     else:
-        best.restore(model)
+        best.restore(model, progress.history)
     return progress
 
 

@@ -231,10 +231,6 @@ class Run:
         return self.folder / "training.lock"
 
     @property
-    def vocabulary(self) -> Path:
-        return self.folder / "vocabulary.txt"
-
-    @property
     def checkpoints(self) -> Path:
         return self.folder / "checkpoints"
 

@@ -99,6 +99,7 @@ class EventFile:
     def __init__(self, folder: Path, first_step: int):
         folder.mkdir(parents=True, exist_ok=True)
         self.path = folder / event_file_name(folder)
+        self._size = 0
         start = SessionLog(status=SessionLog.START)
         self._append(Event(file_version=FILE_VERSION), Event(step=first_step, session_log=start))
 
@@ -110,9 +111,11 @@ class EventFile:
 
         def append():
             with self.path.open("ab") as file:
+                file.truncate(self._size)  # without what an attempt wrote that failed
                 file.write(content)
 
         waiting_for(self.path.parent, append)
+        self._size += len(content)
 
 
 def event_file_name(folder: Path) -> str:

@@ -4,7 +4,7 @@ import argparse
 
 from keras_tying.commands.keras_setup import import_keras
 from keras_tying.commands.options import Command, Option, file_option
-from keras_tying.commands.training import FLAG
+from keras_tying.commands.training_options import FLAG
 from keras_tying.zoo.presets import list_presets
 
 DESCRIPTION = """Measures trained models on the test text of their corpus, as `kt.load` gives them: the perplexity of

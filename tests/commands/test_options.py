@@ -278,6 +278,11 @@ def test_modules_that_are_commands_start_without_keras(module, tmp_path, run_pyt
         ({"KERAS_BACKEND": "numpy"}, {}, "Expected one of the backends tensorflow, jax, torch"),
         ({"KERAS_BACKEND": "jax"}, {"floatx": "float64"}, "floatx='float64'"),
         ({"KERAS_BACKEND": "jax"}, {"floatx": "float99"}, "keras.json"),
+        (
+            {"KERAS_BACKEND": "jax", "KERAS_MAX_EPOCHS": "1"},
+            {},
+            "Received: max_epochs=1 of Keras. Unset KERAS_MAX_EPOCHS",
+        ),
     ],
 )
 def test_settings_of_keras_that_cannot_train_are_refused(environment, settings, message, tmp_path):

@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+from argparse import Namespace
 
 import harness
 import keras
@@ -109,6 +110,22 @@ def test_a_recipe_for_own_text_needs_one(tmp_path, recipe):
     message = "The recipe is for your own text. Missing: --train-file, --valid-file, --test-file, or --prepared"
     refused(LM, "--recipe", recipe, "--run", tmp_path / "run", message=message)
     assert not (tmp_path / "run").exists()
+
+
+def test_settings_are_not_chosen_on_the_test_text(texts, recipe):
+    from keras_tying.tasks import LanguageModelTask
+    from keras_tying.training import RunSettings
+    from keras_tying.zoo.recipes import load_recipe
+
+    train, text, _ = texts
+    files = {split: [[str(path)]] for split, path in (("train", train), ("valid", text), ("test", text))}
+    task = LanguageModelTask(
+        RunSettings(recipe_name="tiny", seed=1, command="", files=files, recipe=load_recipe(recipe))
+    )
+    task.vocabularies = task.learn_vocabularies()
+    task.open_text()
+    with pytest.raises(ValueError, match=r"--cache and --dynamic need a validation text .* that is also the test text"):
+        next(task.evaluate(None, Namespace(given={"cache": True, "dynamic": True})))
 
 
 def test_a_batch_that_replicas_cannot_divide_leaves_nothing(texts, tmp_path, recipe):
@@ -329,6 +346,20 @@ def test_a_missing_run_of_a_command_is_noticed_and_made_with_the_links_of_the_ot
     assert (copy / "nnjm" / "train.align").read_bytes() == before
     for weights, received in zip(expected, harness.Run(copy / "nnjm").weights, strict=True):
         np.testing.assert_array_equal(received, weights)
+
+
+def test_links_of_a_text_that_has_changed_are_made_again(aligned, tmp_path):
+    runs, options, calls = aligned
+    shutil.copytree(runs, tmp_path / "joint")
+    shutil.rmtree(tmp_path / "joint" / "nnjm")
+    source, before = options[options.index("--train") + 1], len(calls)
+    lines = source.read_text(encoding="utf-8").splitlines(keepends=True)
+    try:
+        source.write_text("".join([*lines[1:], lines[0]]), encoding="utf-8")
+        harness.succeed(NNJM, *options, "--run", tmp_path / "joint", "--restartable")
+    finally:
+        source.write_text("".join(lines), encoding="utf-8")
+    assert len(calls) == before + 1
 
 
 def test_a_run_whose_best_epoch_is_lost_is_refused(aligned, tmp_path):

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from keras_tying.optimizers import ClippedSGD
+from keras_tying.training.callbacks import BestEpoch
 from keras_tying.training.checkpoints import Checkpoint, CheckpointStore, read_variables, write_variables
 from keras_tying.zoo import recurrent_language_model
 
@@ -24,6 +25,23 @@ def test_newest_checkpoint_is_found(tmp_path):
         store.save(checkpoint(epoch))
     assert store.newest().progress == {"epoch": 2}
     np.testing.assert_array_equal(store.newest().values["a"], [2, 2, 2])
+
+
+def test_the_best_epoch_is_one_of_the_history(tmp_path):
+    """A run that was killed after its best epoch and before the checkpoint goes on without that epoch."""
+    model = recurrent_language_model(3, 2)
+    model.compile()
+    best, history = BestEpoch(tmp_path, "val_perplexity"), [{"val_perplexity": each} for each in (90.0, 80.0)]
+    for epoch in range(2):
+        best.keep(model, {"epoch": np.full(1, epoch)}, history[: epoch + 1])
+    assert best.saved(history).values["epoch"] == 1
+    again = [history[0], {"val_perplexity": 95.0}, {"val_perplexity": 85.0}]
+    for epochs in (1, 2):
+        assert best.saved(again[:epochs]).values["epoch"] == 0
+    best.keep(model, {"epoch": np.full(1, 2)}, again)
+    assert best.saved(again).values["epoch"] == 2
+    with pytest.raises(FileNotFoundError, match="holds no intact best epoch"):
+        best.saved(history[:1])
 
 
 def test_old_checkpoints_are_forgotten(tmp_path):

@@ -1,3 +1,4 @@
+import errno
 import itertools
 import os
 import threading
@@ -10,10 +11,11 @@ from google.protobuf import text_format
 from tensorboard.backend.event_processing.plugin_event_accumulator import EventAccumulator
 from tensorboard.plugins.hparams.metadata import SESSION_START_INFO_TAG, parse_session_start_info_plugin_data
 from tensorboard.plugins.projector.projector_config_pb2 import ProjectorConfig
+from tensorboard.plugins.scalar.summary_v2 import scalar_pb
 
 from keras_tying import zoo
 from keras_tying.training import RunSettings
-from keras_tying.training.tensorboard import TensorBoardLog, hyper_parameters, write_results
+from keras_tying.training.tensorboard import EventFile, TensorBoardLog, hyper_parameters, write_results
 from keras_tying.zoo.recipes import LanguageModelRecipe, Loss, Model
 
 WORDS = {"<eos>": 5, "a": 3, "two\twords": 1}
@@ -99,6 +101,36 @@ def test_a_run_folder_that_is_away_is_waited_for_and_not_made_anew(tmp_path, mod
     callback.on_epoch_end(1, METRICS)
     back.join()
     assert points(run / "tensorboard" / "validation", "perplexity") == [(1, 100), (2, 100)]
+
+
+def test_a_write_that_ended_in_the_middle_leaves_nothing(tmp_path, monkeypatch):
+    events_of_epochs = EventFile(tmp_path, 1)
+
+    class Failing:
+        """A file whose first write fails in the middle, as when a shared file system goes away."""
+
+        def __init__(self, file):
+            self.file = file
+            monkeypatch.setattr(type(tmp_path), "open", real_open)
+
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *_):
+            self.file.close()
+
+        def truncate(self, size):
+            self.file.truncate(size)
+
+        def write(self, content):
+            self.file.write(content[:10])
+            raise OSError(errno.EIO, "Input/output error")
+
+    real_open = type(tmp_path).open
+    monkeypatch.setattr(type(tmp_path), "open", lambda *arguments: Failing(real_open(*arguments)))
+    events_of_epochs.append(1, scalar_pb("perplexity", 100.0))
+    events_of_epochs.append(2, scalar_pb("perplexity", 90.0))
+    assert points(tmp_path, "perplexity") == [(1, 100), (2, 90)]
 
 
 def test_an_epoch_that_is_trained_again_is_replaced(log, tmp_path):

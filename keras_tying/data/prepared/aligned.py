@@ -1,6 +1,7 @@
 """Prepared aligned text: word ids and affiliations in shards."""
 
 import hashlib
+import logging
 import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -24,6 +25,8 @@ SOURCE_VOCABULARY = "source_vocabulary.txt"
 VOCABULARIES = (SOURCE_VOCABULARY, VOCABULARY)
 WORDS_LEARNT = 10_000
 """Maximum number of words of each side, if not given."""
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -262,11 +265,19 @@ def _vocabularies(
 
 
 def _aligned(folder: Path, texts: Mapping[str, Bitext]) -> dict[str, Bitext]:
-    """The texts, those without links with the links that the folder has or now gets."""
+    """The texts, those without links with the links that the folder has or now gets.
+
+    All texts without links are aligned together, also if only some of the links are missing, because small ones need
+    large ones.
+    """
     own = {split: folder / f"{split}.align" for split, text in texts.items() if text.alignment is None}
     if missing := [split for split, path in own.items() if not _are_links_of(path, texts[split])]:
+        if "train" not in own:
+            log.warning("%s: aligned without the training text, which makes links worse.", ", ".join(missing))
         with TemporaryDirectory(dir=folder, prefix=".align.", suffix=UNFINISHED) as temporary:
-            for split, text in zip(missing, align([texts[split] for split in missing], temporary), strict=True):
+            for split, text in zip(own, align([texts[split] for split in own], temporary), strict=True):
+                if split not in missing:
+                    continue
                 assert text.alignment is not None
                 os.replace(text.alignment, own[split])
                 write_atomically(_mark(own[split]), _fingerprint(texts[split]))

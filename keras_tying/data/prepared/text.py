@@ -1,5 +1,6 @@
 """Prepared text: word ids in shards."""
 
+import logging
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -17,7 +18,11 @@ from keras_tying.data.vocabulary import Vocabulary
 from keras_tying.files import check_fingerprint
 
 TOKENS_OF_A_RECORD = 4096
+MANY_UNKNOWN = 0.3
+"""Share of unknown tokens above which a vocabulary does not fit a text."""
 VOCABULARY = "vocabulary.txt"
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -31,7 +36,7 @@ class TextEncoder:
         ids = self.vocabulary.encode(tokens(lines, self.tokenization)).astype("<i4")
         starts = range(0, len(ids), TOKENS_OF_A_RECORD)
         records = (ids[start : start + TOKENS_OF_A_RECORD].tobytes() for start in starts)
-        return Encoded(records, {"tokens": len(ids)})
+        return Encoded(records, {"tokens": len(ids), "unknown": int(np.sum(ids == self.vocabulary.unknown_id))})
 
 
 class PreparedText:
@@ -180,12 +185,13 @@ def prepare_text(
     """
     folder = Path(folder)
     check_folder(folder)
+    if "train" in corpus.splits:
+        warn_of_tokenization(corpus.lines("train"), corpus.tokenization)
     if vocabulary is None:
         stored = folder / VOCABULARY
         if stored.exists() and has_shards(folder):
             vocabulary = Vocabulary.load(stored)
         else:
-            warn_of_tokenization(corpus.lines("train"), corpus.tokenization)
             counts = count_tokens(
                 corpus.lines(corpus.vocabulary_split),
                 corpus.tokenization,
@@ -205,11 +211,19 @@ def prepare_text(
         vocabulary.save(folder / VOCABULARY)
         encode = TextEncoder(vocabulary, corpus.tokenization)
         for split in corpus.splits:
+            found: Counter[str] = Counter()
 
-            def report_shard(totals: dict[str, int], split: str = split) -> None:
+            def report_shard(totals: dict[str, int], split: str = split, found: Counter[str] = found) -> None:
+                found.update(totals)
                 report(split, totals["tokens"])
 
             write_split(folder / split, corpus.lines(split), encode, processes, report_shard, characters)
+            if found["unknown"] > MANY_UNKNOWN * found["tokens"]:
+                log.warning(
+                    "%s of %s tokens of the %s text are not in the vocabulary and become <unk>. Is it the vocabulary "
+                    "of a text with this tokenization (%r) and case?",
+                    *(f"{found['unknown']:,}", f"{found['tokens']:,}", split, corpus.tokenization),
+                )
     return PreparedCorpus(folder)
 
 

@@ -68,7 +68,7 @@ def test_links_of_another_text_are_made_again(bitexts, tmp_path, monkeypatch):
         source.write("a rose\n")
         target.write("eine Rose\n")
     prepare_aligned(folder, texts)
-    assert aligned_texts == [list(texts.values()), [texts["train"]]]
+    assert aligned_texts == [list(texts.values())] * 2
     prepare_aligned(folder, texts)
     assert len(aligned_texts) == 2
     with pytest.raises(ValueError, match=r"train.align has the links of another text or tokenization"):
@@ -107,7 +107,7 @@ def test_aligned_text_needs_its_own_words(bitexts, tmp_path):
         PreparedAligned(prepare_text(tmp_path / "text", Corpus("some", {"train": ["a"]})).folder)
 
 
-def test_text_without_links_is_aligned_once(bitexts, tmp_path, monkeypatch):
+def test_text_without_links_is_aligned_once(bitexts, tmp_path, monkeypatch, caplog):
     asked = []
 
     def align(texts, folder):
@@ -122,6 +122,12 @@ def test_text_without_links_is_aligned_once(bitexts, tmp_path, monkeypatch):
     prepared = prepare_aligned(tmp_path / "prepared", without)
     prepare_aligned(tmp_path / "prepared", without)
     assert asked == [["train.en", "valid.en"]]
+    (tmp_path / "prepared" / "valid.align").unlink()  # as if the process had been killed before it was in its place
+    prepare_aligned(tmp_path / "prepared", without)
+    assert asked == [["train.en", "valid.en"]] * 2
+    assert not caplog.messages
+    prepare_aligned(tmp_path / "prepared", {"test": without["valid"]})
+    assert caplog.messages == ["test: aligned without the training text, which makes links worse."]
     expected = prepare_aligned(tmp_path / "expected", bitexts)
     links = [each.samples("train", *each.vocabularies).part(0).affiliations for each in (prepared, expected)]
     np.testing.assert_array_equal(*links)

@@ -1,6 +1,10 @@
 import gzip
 import json
+import subprocess
+import sys
+import time
 from itertools import chain
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,6 +16,7 @@ from keras_tying.data import (
     PreparedCorpus,
     PreparedPairs,
     SentencePairs,
+    Vocabulary,
     prepare_pairs,
     prepare_text,
     windows,
@@ -93,6 +98,34 @@ def test_processes_that_prepare_import_no_keras():
     with open_pool(2) as pool:
         modules = pool.submit(eval, "set(__import__('sys').modules)").result()
     assert {"keras", "keras_tying"} & modules == {"keras_tying"}
+
+
+def test_processes_end_with_the_one_that_started_them():
+    program = (
+        "import os, signal, time\n"
+        "from keras_tying.data.prepared.writing import open_pool\n"
+        "if __name__ == '__main__':\n"
+        "    pool = open_pool(2)\n"
+        "    print(*{pool.submit(os.getpid).result() for _ in range(9)}, flush=True)\n"
+        "    os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    process = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    started = [Path("/proc", number) for number in process.stdout.split()]
+    assert started
+    deadline = time.monotonic() + 60
+    while any(map(Path.exists, started)):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
+def test_a_vocabulary_of_another_text_is_named(tmp_path, caplog):
+    text = Corpus("some", {"train": ["Two Dogs", "two dogs"]}, "spaces")
+    prepare_text(tmp_path / "other", text, Vocabulary(["two", "dogs", "<eos>", "<unk>"]))
+    (message,) = caplog.messages
+    assert message.startswith("2 of 6 tokens of the train text are not in the vocabulary")
+    caplog.clear()
+    prepare_text(tmp_path / "own", text)
+    assert not caplog.messages
 
 
 def test_a_split_can_be_added_with_the_same_vocabulary(text, uninterrupted, corpus):
