@@ -403,8 +403,10 @@ def test_model_trains_in_mixed_precision(name):
     builder, arguments = VARIANTS[name]
     model = build(builder, **arguments, dtype="mixed_bfloat16")
     model.compile(kt.optimizers.ClippedSGD(0.1))
+    before = [np.array(each) for each in model.trainable_variables]
     losses = [model.train_on_batch(*training_batch_of(model)) for _ in range(2)]
     assert np.all(np.isfinite(losses))
+    assert not any(map(np.array_equal, before, model.trainable_variables))
     assert all(v.dtype == "float32" for v in model.trainable_variables)
 
 

@@ -72,8 +72,20 @@ def test_a_request_after_a_replica_was_killed_is_answered(service):
     assert ask(inputs=[SENTENCE]) == before
 
 
-class RayError(Exception):
-    """As that of Ray."""
+class Errors(ModuleType):
+    """As the modules of Ray's errors."""
+
+    class RayError(Exception):
+        pass
+
+    class RayActorError(RayError):
+        pass
+
+    class RayServeException(Exception):
+        pass
+
+    class BackPressureError(RayServeException):
+        pass
 
 
 @pytest.fixture
@@ -81,9 +93,7 @@ def script(monkeypatch):
     """The script, with a stub of Ray on whose cluster the application `other` runs."""
     ray = MagicMock()
     ray.serve.status.return_value.applications = {"other": "RUNNING"}
-    exceptions = ModuleType("exceptions")
-    names = ("RayError", "RayActorError", "RayServeException", "BackPressureError")
-    exceptions.__dict__.update(dict.fromkeys(names, RayError))
+    exceptions = Errors("exceptions")
     modules = {"ray": ray, "ray.exceptions": exceptions, "ray.serve": ray.serve, "ray.serve.exceptions": exceptions}
     for name, module in {**modules, "keras_tying_cli": ModuleType("keras_tying_cli")}.items():
         monkeypatch.setitem(sys.modules, name, module)
@@ -146,7 +156,7 @@ def test_why_there_is_no_cluster_is_one_line(script, kind):
     script.serve.start.assert_not_called()
 
 
-@pytest.mark.parametrize("kind", [RuntimeError, RayError])
+@pytest.mark.parametrize("kind", [RuntimeError, TimeoutError, Errors.RayError, Errors.RayServeException])
 def test_why_a_service_does_not_start_is_one_line(script, kind):
     script.serve.run.side_effect = kind("Deploying failed:\nTraceback (most recent call last):\nOSError: no space")
     with pytest.raises(SystemExit, match=r"^error: The service did not start: OSError: no space .*/logs/serve\.$"):

@@ -1,15 +1,12 @@
 import keras
 import numpy as np
 import pytest
+from scipy.special import expit as sigmoid
 
 from keras_tying.layers import AnnotationAttention, ConditionalGRU
 from keras_tying.layers.annotation_attention import masked_softmax
 
 MASK = np.array([[1, 1, 1, 1, 1], [1, 1, 1, 0, 0], [1, 0, 0, 0, 0]], bool)
-
-
-def sigmoid(x):
-    return 1 / (1 + np.exp(-x))
 
 
 def numpy_attention(query, annotations, query_kernel, key_kernel, bias, score_vector):

@@ -1,11 +1,8 @@
 import numpy as np
 import pytest
+from scipy.special import expit as sigmoid
 
 from keras_tying.layers import OneBiasGRU
-
-
-def sigmoid(x):
-    return 1 / (1 + np.exp(-x))
 
 
 def numpy_step(inputs, recurrent, state):

@@ -2,6 +2,7 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from scipy.special import expit as sigmoid
 
 from keras_tying import backend
 from keras_tying.backend.tensorflow import gradients, scan
@@ -167,10 +168,6 @@ def test_masks_are_drawn_in_training_only(rng):
 def test_drop_outputs_needs_shared_masks():
     with pytest.raises(ValueError, match="Received: drop_outputs=True, shared_dropout_masks=False"):
         LSTM(5, drop_outputs=True)
-
-
-def sigmoid(x):
-    return 1 / (1 + np.exp(-x))
 
 
 def capped_lstm(inputs, weights, hidden, cell):

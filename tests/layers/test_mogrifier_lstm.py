@@ -2,14 +2,11 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from scipy.special import expit as sigmoid
 
 from keras_tying.layers import LSTM, MogrifierLSTM
 
 STATE = 5
-
-
-def sigmoid(x):
-    return 1 / (1 + np.exp(-x))
 
 
 def mogrified(inputs, layer, hidden, cell):

@@ -2,15 +2,12 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from scipy.special import expit as sigmoid
 
 from keras_tying import backend
 from keras_tying.layers import RecurrentHighway, recurrent_highway
 
 B, T, FEATURES, H, DEPTH = 3, 6, 4, 5, 3
-
-
-def sigmoid(x):
-    return 1 / (1 + np.exp(-x))
 
 
 def numpy_highway(layer, inputs, state):

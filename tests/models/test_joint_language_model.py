@@ -140,13 +140,6 @@ def test_model_saves_and_loads(model, rng, tmp_path):
     assert again.get_config() == model.get_config()
 
 
-def test_model_trains_in_mixed_precision(variant, rng):
-    half = make(**variant, dtype="mixed_bfloat16")
-    half.compile(kt.optimizers.ClippedSGD(0.1))
-    assert np.isfinite(half.train_on_batch(*sample(half, rng), return_dict=True)["loss"])
-    assert all(v.dtype == "float32" for v in half.trainable_variables)
-
-
 def test_joint_model_without_a_window_is_the_nnlm(rng):
     plain, joint = make(), make(window=3)
     window = 3 * D

@@ -2,6 +2,7 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from scipy.special import expit as sigmoid
 
 from keras_tying import losses, metrics, zoo
 from keras_tying.layers import LSTM, CarriedState, TiedEmbedding
@@ -15,10 +16,6 @@ V, H = 13, 4
 
 def small(**arguments):
     return recurrent_language_model(V, H, **{"initializer_range": 0.5, **arguments})
-
-
-def sigmoid(x):
-    return 1 / (1 + np.exp(-x))
 
 
 def numpy_language_model(model, tokens, targets):

@@ -1,6 +1,7 @@
 import keras
 import numpy as np
 import pytest
+from scipy.special import expit as sigmoid
 
 from keras_tying import backend, zoo
 from keras_tying.backend.tensorflow.skip_gram import can_update_rows
@@ -29,10 +30,6 @@ def batch(rng):
         "pairs": rng.random((r, s, c)) < 0.3,
         "negatives": rng.integers(0, V, (r, n), np.int32),
     }
-
-
-def sigmoid(x):
-    return 1 / (1 + np.exp(-x))
 
 
 def by_formula(model, batch):

@@ -129,13 +129,6 @@ def test_loaded_model_gives_the_same_translations(model, source, tmp_path):
     np.testing.assert_array_equal(again.translate(source, END).words, model.translate(source, END).words)
 
 
-def test_trains_in_mixed_precision(source):
-    model = small(dtype="mixed_bfloat16")
-    model.compile(keras.optimizers.Adam(0.01))
-    losses = [model.train_on_batch({"source": source, "target": source}, np.maximum(source, 0)) for _ in range(3)]
-    assert np.all(np.isfinite(losses))
-
-
 def greedy(model, source, limit):
     """Greedy translation from the logits, without the search."""
     words = []

@@ -1,6 +1,7 @@
 import keras
 import numpy as np
 import pytest
+from scipy.special import expit as sigmoid
 
 from keras_tying import zoo
 from keras_tying.layers import WordDropout
@@ -12,10 +13,6 @@ V, H = 13, 40
 
 def model_with(**rates):
     return recurrent_language_model(V, H, initializer_range=0.5, dropout=VariationalDropout(**rates))
-
-
-def sigmoid(x):
-    return 1 / (1 + np.exp(-x))
 
 
 def hidden_states(model, tokens):
