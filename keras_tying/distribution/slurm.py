@@ -54,6 +54,10 @@ def slurm_task() -> SlurmTask:
     workers = [f"{host}:{first + i}" for host, size in zip(hosts, sizes, strict=False) for i in range(size)]
     if len(hosts) != len(sizes) or len(workers) != count or task_id >= count:
         raise _problem(f"task {task_id} of {count} tasks does not fit {sizes} tasks on {hosts}")
+    if max(sizes) > PORTS_PER_JOB:  # the next ports are those of another job
+        raise ValueError(
+            f"A machine can have {PORTS_PER_JOB} tasks of a job. Received: {max(sizes)}. Use fewer --ntasks-per-node."
+        )
     local_id = int(workers[task_id].rpartition(":")[2]) - first
     return SlurmTask(workers, task_id, local_id, [size for size in sizes for _ in range(size)][task_id])
 

@@ -3,6 +3,7 @@
 import math
 from argparse import Namespace
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -121,15 +122,22 @@ class TranslationTask(Task):
         return parts
 
     def load_text(self) -> None:
-        self.pairs = {"train": self.training_pairs()}
         corpus = self.corpus()
         self.text = {split: list(corpus.pairs(split)) for split in corpus.splits if split != "train"}
+        with self._named("train"):
+            self.pairs = {"train": self.training_pairs()}
         for split, pairs in self.text.items():
-            try:
+            with self._named(split):
                 self.pairs[split] = SentencePairs.encode(pairs, self.subwords, self.subwords)
-            except ValueError as error:
-                names = " and ".join(str(part) for part in self.text_parts()[split] if isinstance(part, Path))
-                raise ValueError(f"The {split} text {names}: {error}") from None
+
+    @contextmanager
+    def _named(self, split: str) -> Iterator[None]:
+        """A context whose errors name the text of a split."""
+        try:
+            yield
+        except ValueError as error:
+            names = " and ".join(str(part) for part in self.text_parts()[split] if isinstance(part, Path))
+            raise ValueError(f"The {split} text {names or self.recipe.data.corpus}: {error}") from None
 
     def training_pairs(self) -> SentencePairs:
         if self.settings.prepared:

@@ -37,6 +37,12 @@ def job(monkeypatch):
     return set_variables
 
 
+def test_tasks_without_ports_of_their_own_are_refused(job):
+    job(SLURM_STEP_TASKS_PER_NODE="2,21", SLURM_STEP_NUM_TASKS="23")
+    with pytest.raises(ValueError, match=r"can have 20 tasks of a job\. Received: 21\. Use fewer --ntasks-per-node"):
+        slurm_task()
+
+
 def test_tasks_are_numbered_machine_by_machine(job):
     job()
     workers = ["n1:10140", "n1:10141", "n10:10140", "n10:10141", "n10:10142"]

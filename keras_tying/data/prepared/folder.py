@@ -14,6 +14,10 @@ LOCK = "prepare.lock"
 """Locked by the process that prepares the text. Unlike the other files, it is never replaced."""
 
 
+WORDS = {"sha256": "a vocabulary or subwords", "source_sha256": "a source vocabulary"}
+"""What a key of `Preparation` is the SHA-256 of."""
+
+
 class Preparation(Table):
     """Options of a prepared text: the table in `prepared.toml`."""
 
@@ -67,9 +71,11 @@ def _check_same(folder: Path, preparation: Preparation) -> None:
     for name, value in requested.items():
         given = value is not None or name not in ("size", "source_size", "minimum_count")
         if given and stored[name] != value:
+            difference = f"with {name} = {stored[name]!r}. Received: {value!r}"
+            if name in WORDS:
+                difference = f"with {WORDS[name]} of SHA-256 {stored[name]}. Received: {value}"
             raise ValueError(
-                f"{folder} holds text prepared with {name} = {stored[name]!r}. Received: {value!r}. "
-                "A folder has one set of options: choose another folder."
+                f"{folder} holds text prepared {difference}. A folder has one set of options: choose another folder."
             )
 
 

@@ -30,7 +30,9 @@ def test_a_changed_vocabulary_is_found_by_the_check(text, tmp_path):
 
 def test_another_vocabulary_in_the_same_folder_is_refused(text, uninterrupted, tmp_path):
     other = Vocabulary(["<unk>", "<eos>", "the"])
-    with pytest.raises(ValueError, match=r"holds text prepared with sha256 = .*: choose another folder"):
+    with pytest.raises(
+        ValueError, match=r"prepared with a vocabulary or subwords of SHA-256 .*: choose another folder"
+    ):
         prepare_text(uninterrupted.folder, text, other, characters=SHARD)
     with pytest.raises(ValueError, match=r"holds text prepared with size = 300. Received: 301"):
         prepare_text(uninterrupted.folder, text, size=301, characters=SHARD)
@@ -63,7 +65,7 @@ def test_another_text_in_the_same_folder_is_refused(text, uninterrupted, changed
 def test_other_subwords_in_the_same_folder_are_refused(pairs, subwords, tmp_path):
     prepared = prepare_pairs(tmp_path, pairs, subwords)
     other = Subwords.learn(sentences_of(pairs.splits["valid"]), 201)
-    with pytest.raises(ValueError, match=r"holds text prepared with sha256"):
+    with pytest.raises(ValueError, match=r"holds text prepared with a vocabulary or subwords of SHA-256"):
         prepare_pairs(tmp_path, pairs, other)
     with pytest.raises(ValueError, match=r"prepared with other subwords, 200 of them. Received: 201"):
         prepared.pairs("train", other)
