@@ -8,7 +8,7 @@ def vocabulary_layout(device_mesh, *, axis="model"):
 
     Each device holds and trains the rows of its words. It scores only these, and the devices add up their parts of the
     normalizer and of the gradient; no device ever holds the whole matrix or all logits. It splits the variables of
-    every `TiedEmbedding` whose name ends with `embedding`, or with `embedding` and the number that Keras adds. All
+    every layer whose name ends with `embedding`, as in the zoo, or is one that Keras gives to a `TiedEmbedding`. All
     other variables are on every device, and so are those of an `AdaptiveEmbedding`; add layouts of your own for them,
     as to any `LayoutMap`.
 
@@ -39,7 +39,9 @@ def vocabulary_layout(device_mesh, *, axis="model"):
         raise ValueError(f"Expected axis to be a dimension of the mesh, {device_mesh.axis_names}. Received: {axis!r}")
     layout = keras.distribution.LayoutMap(device_mesh)
     for name, dimensions in VOCABULARY_DIMENSIONS.items():
-        layout[rf".*embedding(_\d+)?/{name}"] = tuple(axis if is_vocabulary else None for is_vocabulary in dimensions)
+        layout[rf".*(embedding|tied_embedding_\d+)/{name}"] = tuple(
+            axis if is_vocabulary else None for is_vocabulary in dimensions
+        )
     return layout
 
 

@@ -273,7 +273,7 @@ def _links_of(runs: list[Run], task: JointLanguageModelTask, splits: list[str]) 
     for other in (open_task(JointLanguageModelTask, run) for run in runs):
         same_tokens = other.recipe.data.tokenization == task.recipe.data.tokenization
         same_files = real_paths(other.settings.files) == real_paths(task.settings.files)
-        same_text = all(other.settings.text.get(split) == text[split] for split in splits)
+        same_text = all(other.settings.text.get(split, text[split]) == text[split] for split in splits)
         if same_tokens and same_files and same_text and set(splits) <= set(other.links):
             return {split: other.links[split] for split in splits}
     return None

@@ -155,11 +155,11 @@ class LanguageModelTask(TextTask):
 
     def evaluate(self, model: keras.Model, arguments: Namespace) -> Iterator[tuple[str, dict[str, Any]]]:
         texts = {split: self.ids[split] for split in ("valid", "test")}
-        ways = [name for name in ("temperature", "cache", "dynamic") if name in arguments.given]
+        ways = [f"--{name}" for name in ("temperature", "cache", "dynamic") if name in arguments.given]
         if ways and self.settings.text["valid"] == self.settings.text["test"]:
             raise ValueError(
-                f"--{' and --'.join(ways)} need a validation text to choose settings. Received: a validation text that "
-                "is also the test text."
+                f"The settings of {', '.join(ways)} are chosen on the validation text, which must not be the test "
+                "text. Received: one text for both."
             )
         for split, ids in texts.items():
             yield f"{split:5} perplexity {stream_perplexity(model, ids):8.2f} over {len(ids) - 1:,} words", {}

@@ -145,13 +145,13 @@ class BestEpoch:
     """The variables of the epoch with the best validation metric, with averaged weights if there are any.
 
     Args:
-        folder: Where they are kept, with those of the best epoch before: a run that is killed before it writes its
-            checkpoint goes on without its last epoch.
+        folder: Where they are kept, with those of the epochs that were best before: a run that is killed before it
+            writes its checkpoint, or whose checkpoint is damaged, goes on without its last epochs.
         metric: `"val_perplexity"`, where smaller is better, or `"val_bleu"`.
     """
 
     def __init__(self, folder: Path, metric: str):
-        self.store = CheckpointStore(folder, keep=2)
+        self.store = CheckpointStore(folder, keep=4)  # one more than checkpoints
         self.metric = metric
         self.sign = 1 if metric == "val_bleu" else -1
 
@@ -170,7 +170,17 @@ class BestEpoch:
             if averaged:
                 values = read_variables(model)
         if is_chief(model):
+            self.store.keep_only(lambda progress: progress in self._places(before))
             self.store.save(Checkpoint(values, {"epoch": len(before), self.metric: last}))
+
+    def _places(self, metrics: list[float]) -> list[dict[str, float]]:
+        """The progress that is stored of each epoch."""
+        return [{"epoch": epoch, self.metric: value} for epoch, value in enumerate(metrics)]
+
+    def check(self) -> None:
+        """Raises FileNotFoundError if there is no intact epoch."""
+        if self.store.newest() is None:
+            raise self._lost()
 
     def restore(self, model: keras.Model, history: list[dict[str, float]]) -> None:
         """Gives `model` the variables of the best epoch."""
@@ -182,15 +192,18 @@ class BestEpoch:
         Raises:
             FileNotFoundError: If it is missing or damaged.
         """
-        metrics = [metrics[self.metric] for metrics in history]
-        epoch = max(range(len(metrics)), key=lambda epoch: self.sign * metrics[epoch])
-        best = self.store.newest(lambda progress: progress == {"epoch": epoch, self.metric: metrics[epoch]})
+        places = self._places([metrics[self.metric] for metrics in history])
+        place = max(places, key=lambda place: self.sign * place[self.metric])
+        best = self.store.newest(lambda progress: progress == place)
         if best is None:
-            raise FileNotFoundError(
-                f"{self.store.folder} holds no intact best epoch, which the run ends with. Restore it, or train "
-                "anew in another folder."
-            )
+            raise self._lost()
         return best
+
+    def _lost(self) -> FileNotFoundError:
+        return FileNotFoundError(
+            f"{self.store.folder} holds no intact best epoch, which the run ends with. Restore it, or train anew in "
+            "another folder."
+        )
 
 
 class SaveCheckpoints(keras.callbacks.Callback):

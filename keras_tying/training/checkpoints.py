@@ -110,11 +110,24 @@ class CheckpointStore:
         sha256 = hashlib.sha256(content).hexdigest()
         entries.append(Entry(number=number, file=path.name, sha256=sha256, progress=checkpoint.progress))
         old, entries = entries[: -self.keep], entries[-self.keep :]
-        write_atomically(self.index, json.dumps([entry.model_dump() for entry in entries], indent=1).encode())
-        self._has_index = True
+        self._write_index(entries)
         for entry in old:
             self._path(entry.number).unlink(missing_ok=True)
         return path
+
+    def _write_index(self, entries: list[Entry]) -> None:
+        write_atomically(self.index, json.dumps([entry.model_dump() for entry in entries], indent=1).encode())
+        self._has_index = True
+
+    def keep_only(self, accepts: Callable[[dict[str, Any]], bool]) -> None:
+        """Removes the checkpoints whose progress is not accepted."""
+        entries = self._entries()
+        kept = [entry for entry in entries if accepts(entry.progress)]
+        if len(kept) < len(entries):
+            self._write_index(kept)
+            for entry in entries:
+                if entry not in kept:
+                    self._path(entry.number).unlink(missing_ok=True)
 
     def newest(self, accepts: Callable[[dict[str, Any]], bool] = lambda progress: True) -> Checkpoint | None:
         """The newest intact checkpoint, or `None`. Damaged ones are named in a warning.

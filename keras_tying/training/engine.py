@@ -191,7 +191,7 @@ def fit(
         progress.train_in(environment() | distribution.description)
         progress.batches = batches.total
     if best is not None and progress.history:
-        best.saved(progress.history)
+        best.check()
     callbacks = [*_before_logs(task, model, progress)]
     if distribution.is_chief:
         callbacks += [ProgressBar(epochs, batches, progress), TensorBoardLog(run.tensorboard, task)]

@@ -111,11 +111,12 @@ class EventFile:
 
         def append():
             with self.path.open("ab") as file:
-                file.truncate(self._size)  # without what an attempt wrote that failed
+                if file.tell() > self._size:
+                    file.truncate(self._size)  # without what an attempt wrote that failed
                 file.write(content)
+                self._size = file.tell()
 
         waiting_for(self.path.parent, append)
-        self._size += len(content)
 
 
 def event_file_name(folder: Path) -> str:

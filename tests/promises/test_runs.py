@@ -124,7 +124,7 @@ def test_settings_are_not_chosen_on_the_test_text(texts, recipe):
     )
     task.vocabularies = task.learn_vocabularies()
     task.open_text()
-    with pytest.raises(ValueError, match=r"--cache and --dynamic need a validation text .* that is also the test text"):
+    with pytest.raises(ValueError, match=r"settings of --cache, --dynamic are chosen .* Received: one text for both"):
         next(task.evaluate(None, Namespace(given={"cache": True, "dynamic": True})))
 
 

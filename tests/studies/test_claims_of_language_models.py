@@ -138,8 +138,8 @@ def tying_claims():
     return [
         f"has {100 * (1 - sizes[0] / sizes[1]):.0f}% fewer parameters, and its test perplexity on the Penn Treebank is "
         f"{tied:.1f} instead of {untied:.1f} (means of three seeds). All seven language models that were measured both "
-        "ways are better tied: four with three seeds, one with two of the tied and one of the untied model, two with "
-        "one. (In six of the untied models both embeddings were drawn with one random seed",
+        "ways are better tied: four with three seeds each, two with one seed each, and one with two tied seeds and an "
+        "untied one. (In six of the untied models both embeddings were drawn with one random seed",
     ]
 
 

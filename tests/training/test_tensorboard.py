@@ -119,8 +119,8 @@ def test_a_write_that_ended_in_the_middle_leaves_nothing(tmp_path, monkeypatch):
         def __exit__(self, *_):
             self.file.close()
 
-        def truncate(self, size):
-            self.file.truncate(size)
+        def tell(self):
+            return self.file.tell()
 
         def write(self, content):
             self.file.write(content[:10])

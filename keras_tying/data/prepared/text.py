@@ -20,6 +20,10 @@ from keras_tying.files import check_fingerprint
 TOKENS_OF_A_RECORD = 4096
 MANY_UNKNOWN = 0.3
 """Share of unknown tokens above which a vocabulary does not fit a text."""
+MISFIT = (
+    "%s of %s tokens at the start of the %s text are not in the vocabulary and become <unk>. Is it the vocabulary of a "
+    "text with this tokenization (%r) and case?"
+)
 VOCABULARY = "vocabulary.txt"
 
 log = logging.getLogger(__name__)
@@ -187,6 +191,7 @@ def prepare_text(
     check_folder(folder)
     if "train" in corpus.splits:
         warn_of_tokenization(corpus.lines("train"), corpus.tokenization)
+    given = vocabulary is not None
     if vocabulary is None:
         stored = folder / VOCABULARY
         if stored.exists() and has_shards(folder):
@@ -210,20 +215,17 @@ def prepare_text(
     with written_alone(folder, preparation):
         vocabulary.save(folder / VOCABULARY)
         encode = TextEncoder(vocabulary, corpus.tokenization)
+        fits = not given
         for split in corpus.splits:
-            found: Counter[str] = Counter()
 
-            def report_shard(totals: dict[str, int], split: str = split, found: Counter[str] = found) -> None:
-                found.update(totals)
+            def report_shard(totals: dict[str, int], split: str = split) -> None:
+                nonlocal fits
+                if not fits and totals.get("unknown", 0) > MANY_UNKNOWN * totals["tokens"]:
+                    log.warning(MISFIT, totals["unknown"], totals["tokens"], split, corpus.tokenization)
+                fits = True  # one part is looked at
                 report(split, totals["tokens"])
 
             write_split(folder / split, corpus.lines(split), encode, processes, report_shard, characters)
-            if found["unknown"] > MANY_UNKNOWN * found["tokens"]:
-                log.warning(
-                    "%s of %s tokens of the %s text are not in the vocabulary and become <unk>. Is it the vocabulary "
-                    "of a text with this tokenization (%r) and case?",
-                    *(f"{found['unknown']:,}", f"{found['tokens']:,}", split, corpus.tokenization),
-                )
     return PreparedCorpus(folder)
 
 

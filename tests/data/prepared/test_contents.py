@@ -3,10 +3,11 @@ import json
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from itertools import chain
-from pathlib import Path
 
 import numpy as np
+import psutil
 import pytest
 
 from keras_tying.commands import main
@@ -100,31 +101,32 @@ def test_processes_that_prepare_import_no_keras():
     assert {"keras", "keras_tying"} & modules == {"keras_tying"}
 
 
-def test_processes_end_with_the_one_that_started_them():
+def test_processes_end_with_the_one_that_started_them(tmp_path):
     program = (
-        "import os, signal, time\n"
+        "import os, signal, sys\n"
+        "from pathlib import Path\n"
         "from keras_tying.data.prepared.writing import open_pool\n"
         "if __name__ == '__main__':\n"
         "    pool = open_pool(2)\n"
-        "    print(*{pool.submit(os.getpid).result() for _ in range(9)}, flush=True)\n"
+        "    Path(sys.argv[1]).write_text(str(pool.submit(os.getpid).result()))\n"
         "    os.kill(os.getpid(), signal.SIGKILL)\n"
     )
-    process = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    started = [Path("/proc", number) for number in process.stdout.split()]
-    assert started
-    deadline = time.monotonic() + 60
-    while any(map(Path.exists, started)):
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
+    numbers = tmp_path / "numbers"
+    subprocess.run([sys.executable, "-c", program, numbers], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    started, deadline = int(numbers.read_text()), time.monotonic() + 60
+    with suppress(psutil.NoSuchProcess):
+        while psutil.Process(started).status() != psutil.STATUS_ZOMBIE:
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
 
 
 def test_a_vocabulary_of_another_text_is_named(tmp_path, caplog):
     text = Corpus("some", {"train": ["Two Dogs", "two dogs"]}, "spaces")
     prepare_text(tmp_path / "other", text, Vocabulary(["two", "dogs", "<eos>", "<unk>"]))
     (message,) = caplog.messages
-    assert message.startswith("2 of 6 tokens of the train text are not in the vocabulary")
+    assert message.startswith("2 of 6 tokens at the start of the train text are not in the vocabulary")
     caplog.clear()
-    prepare_text(tmp_path / "own", text)
+    prepare_text(tmp_path / "small", text, size=3)
     assert not caplog.messages
 
 
