@@ -23,10 +23,11 @@ from keras_tying.zoo.presets import MANIFEST, list_presets, preset_folder
 def run(tmp_path_factory):
     """A finished run on files of one's own."""
     folder = tmp_path_factory.mktemp("runs")
-    lines = list(kt.data.load_corpus("embedded").lines("valid"))[:150]
-    text = folder / "text.txt"
-    text.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    files = [word for split in ("train", "valid", "test") for word in (f"--{split}-file", str(text))]
+    lines = list(kt.data.load_corpus("embedded").lines("valid"))
+    text, validation = folder / "text.txt", folder / "validation.txt"
+    for path, some in ((text, lines[:150]), (validation, lines[150:300])):
+        path.write_text("\n".join(some) + "\n", encoding="utf-8")
+    files = ["--train-file", str(text), "--valid-file", str(validation), "--test-file", str(text)]
     settings = ["model.units=8", "data.vocabulary_size=200", "optimisation.batch_size=5"]
     main(["lm", "--run", str(folder / "run"), "--epochs", "1", "--set", *settings, *files])
     return Run(folder / "run")
@@ -116,7 +117,8 @@ def test_a_preset_is_private_if_the_umask_says_so(run, tmp_path):
 
 def test_settings_for_others_keep_the_names_of_files(run):
     public = public_settings(run.settings(), ["vocabulary.txt"])
-    assert public.files == {split: [["text.txt"]] for split in ("train", "valid", "test")}
+    names = {"train": "text.txt", "valid": "validation.txt", "test": "text.txt"}
+    assert public.files == {split: [[name]] for split, name in names.items()}
     assert list(public.fingerprints) == ["vocabulary.txt"]
 
 

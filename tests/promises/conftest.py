@@ -9,8 +9,8 @@ import harness
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory):
-    """Options that name a training text and another text to validate and test on."""
+    """Options that name a training, a validation and a test text."""
     folder = tmp_path_factory.mktemp("texts")
     train = harness.text_file(folder / "train.txt", 200)
-    other = harness.text_file(folder / "other.txt", 100, split="test")
-    return harness.text_options(train, other, other)
+    others = (harness.text_file(folder / f"{split}.txt", 100, split=split) for split in ("valid", "test"))
+    return harness.text_options(train, *others)
