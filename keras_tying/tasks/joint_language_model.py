@@ -269,12 +269,18 @@ def links_file(split: str) -> str:
 
 def _links_of(runs: list[Run], task: JointLanguageModelTask, splits: list[str]) -> dict[str, Path] | None:
     """The links that an existing run of the same text has of its own."""
-    text = {split: [sha256_of(path) for path in task.text_parts()[split]] for split in splits}
+    text = task.text_parts()
+
+    def is_text_of(other: JointLanguageModelTask, split: str) -> bool:
+        """Whether the files of a split are as the other run found them, which old runs do not say."""
+        recorded = other.settings.text.get(split)
+        return recorded is None or recorded == [sha256_of(path) for path in text[split]]
+
     for other in (open_task(JointLanguageModelTask, run) for run in runs):
         same_tokens = other.recipe.data.tokenization == task.recipe.data.tokenization
         same_files = real_paths(other.settings.files) == real_paths(task.settings.files)
-        same_text = all(other.settings.text.get(split, text[split]) == text[split] for split in splits)
-        if same_tokens and same_files and same_text and set(splits) <= set(other.links):
+        has_links = same_tokens and same_files and set(splits) <= set(other.links)
+        if has_links and all(is_text_of(other, split) for split in splits):
             return {split: other.links[split] for split in splits}
     return None
 

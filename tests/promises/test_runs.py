@@ -112,16 +112,20 @@ def test_a_recipe_for_own_text_needs_one(tmp_path, recipe):
     assert not (tmp_path / "run").exists()
 
 
-def test_settings_are_not_chosen_on_the_test_text(texts, recipe):
+def new_task(recipe, *texts):
+    """The task of a new run on a training, a validation and a test text."""
     from keras_tying.tasks import LanguageModelTask
     from keras_tying.training import RunSettings
     from keras_tying.zoo.recipes import load_recipe
 
+    files = {split: [[str(path)]] for split, path in zip(("train", "valid", "test"), texts, strict=True)}
+    settings = RunSettings(recipe_name="tiny", seed=1, command="", files=files, recipe=load_recipe(recipe))
+    return LanguageModelTask(settings)
+
+
+def test_settings_are_not_chosen_on_the_test_text(texts, recipe):
     train, text, _ = texts
-    files = {split: [[str(path)]] for split, path in (("train", train), ("valid", text), ("test", text))}
-    task = LanguageModelTask(
-        RunSettings(recipe_name="tiny", seed=1, command="", files=files, recipe=load_recipe(recipe))
-    )
+    task = new_task(recipe, train, text, text)
     task.vocabularies = task.learn_vocabularies()
     task.open_text()
     with pytest.raises(ValueError, match=r"settings of --cache, --dynamic are chosen .* Received: one text for both"):
@@ -129,15 +133,10 @@ def test_settings_are_not_chosen_on_the_test_text(texts, recipe):
 
 
 def test_a_batch_that_replicas_cannot_divide_leaves_nothing(texts, tmp_path, recipe):
-    from keras_tying.tasks import LanguageModelTask
-    from keras_tying.training import RunSettings
     from keras_tying.training.engine import create_runs
-    from keras_tying.zoo.recipes import load_recipe
 
-    files = {split: [[str(path)]] for split, path in zip(("train", "valid", "test"), texts, strict=True)}
-    settings = RunSettings(recipe_name="tiny", seed=1, command="", files=files, recipe=load_recipe(recipe))
     with pytest.raises(ValueError, match=r"evenly among 3 replicas"):
-        create_runs({tmp_path / "run": LanguageModelTask(settings)}, replicas=3)
+        create_runs({tmp_path / "run": new_task(recipe, *texts)}, replicas=3)
     assert list(tmp_path.iterdir()) == []
 
 

@@ -215,14 +215,14 @@ def prepare_text(
     with written_alone(folder, preparation):
         vocabulary.save(folder / VOCABULARY)
         encode = TextEncoder(vocabulary, corpus.tokenization)
-        fits = not given
+        to_check = given
         for split in corpus.splits:
 
             def report_shard(totals: dict[str, int], split: str = split) -> None:
-                nonlocal fits
-                if not fits and totals.get("unknown", 0) > MANY_UNKNOWN * totals["tokens"]:
+                nonlocal to_check
+                if to_check and totals.get("unknown", 0) > MANY_UNKNOWN * totals["tokens"]:
                     log.warning(MISFIT, totals["unknown"], totals["tokens"], split, corpus.tokenization)
-                fits = True  # one part is looked at
+                to_check = False  # the first part is enough
                 report(split, totals["tokens"])
 
             write_split(folder / split, corpus.lines(split), encode, processes, report_shard, characters)
