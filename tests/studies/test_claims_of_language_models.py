@@ -151,6 +151,20 @@ def readme_claims():
     return [*tying_claims(), "took eleven and ten minutes on", "the small ones were trained on one core."]
 
 
+def bias_claims():
+    row = "ptb_small_tied_projection"
+    without = results(f"table_6/{row}_without_bias_s1")
+    published = read_recipes(ZOO)[row].published
+    for split in ("validation", "test"):
+        with_bias = [seed[f"{split}_perplexity"] for seed in read_seeds(ZOO / "results", row)]
+        assert getattr(published, f"{split}_perplexity") < max(with_bias) < without[f"{split}_perplexity"]
+    return [
+        f"has a validation perplexity of {without['validation_perplexity']:.1f} and a test perplexity of "
+        f"{without['test_perplexity']:.1f} (`{row}_without_bias_s1.json`). Published are "
+        f"{published.validation_perplexity} and {published.test_perplexity}."
+    ]
+
+
 def trained_claims():
     recipe = [results(f"single_layer_mogrifier_tied{seed}")["test_perplexity"] for seed in ("", "_s2")]
     continued = results("ten_million_parameters/single_layer_mogrifier_tied_continued_s1")["test_perplexity"]
@@ -234,6 +248,7 @@ CLAIMS = {
     "../README.md": readme_claims,
     "trained_models.md": trained_claims,
     "low_perplexity.md": low_perplexity_claims,
+    "results/table_6/README.md": bias_claims,
     "results/table_7/README.md": bbc_claims,
     **{f"{name}.md": started_alike_claims for name in STARTED_ALIKE},
 }
