@@ -410,6 +410,16 @@ def test_model_trains_in_mixed_precision(name):
     assert all(v.dtype == "float32" for v in model.trainable_variables)
 
 
+@pytest.mark.parametrize("name", ONE_OF_EACH_CLASS)
+def test_the_first_step_is_traced_once(name):
+    model, traced = build(name), []
+    step = model.train_step
+    model.train_step = lambda data: traced.append(data) or step(data)
+    model.compile(kt.optimizers.ClippedSGD(0.1))
+    model.train_on_batch(*training_batch_of(model))
+    assert len(traced) == 1
+
+
 @pytest.mark.parametrize("precision", ["float32", "mixed_bfloat16", "mixed_float16"])
 def test_model_trains_under_a_mirrored_strategy(precision):
     devices = tf.config.list_logical_devices("CPU")

@@ -166,6 +166,7 @@ class DynamicEvaluation:
         cut = windows(train_ids, STATISTICS_ROWS, self.segment, self.model.vocabulary_size)
         squares, learner = _SquaredGradients(), _Learner(self.model, STATISTICS_ROWS)
         learner.compile(squares, auto_scale_loss=False)
+        squares.build(self.model.trainable_variables)
         inputs, targets = (
             part.reshape(-1, self.segment) for part in cut.block(0, min(cut.batches, STATISTICS_BATCHES))
         )

@@ -43,6 +43,10 @@ class ReplicatedModel(BuiltModel):
 
     def make_train_function(self, force=False):
         if replicas_of(self) == 1:
+            if self.built and self.optimizer is not None:
+                # Keras lets the first step make the optimizer's variables. TensorFlow then traces that step twice.
+                with scope_of(self):
+                    self.optimizer.build(self.trainable_variables)
             super().make_train_function(force)
         elif force or self.train_function is None:
             self.train_function = steps_on_replicas(self, self.train_step)
