@@ -9,6 +9,7 @@ import pytest
 import tensorflow as tf
 
 import keras_tying as kt
+from keras_tying.backend.tensorflow import replicated
 
 V, H, T = 12, 6, 5
 
@@ -431,6 +432,17 @@ def test_model_trains_under_a_mirrored_strategy(precision):
     assert scales_loss == (precision == "mixed_float16")
     assert np.isfinite(model.fit(*batch_of(model), verbose=0).history["loss"][0])
     assert model.resized(model.vocabulary_size + 2).distribute_strategy is strategy
+
+
+@pytest.mark.parametrize("replicas", [1, 2])
+def test_the_optimizer_is_built_once(replicas, monkeypatch):
+    monkeypatch.setattr(replicated, "replicas_of", lambda model: replicas)
+    model = build("ptb_small", dtype="mixed_float16")
+    model.compile(kt.optimizers.ClippedSGD(0.1))
+    model.fit(*batch_of(model), verbose=0)
+    variables = model.optimizer.variables
+    model.fit(*batch_of(model), verbose=0)
+    assert [*map(id, model.optimizer.variables)] == [*map(id, variables)]
 
 
 def test_loaded_model_continues_training(tmp_path):

@@ -218,7 +218,8 @@ def _shape(model, variable):
 
 
 def _named_variables(model: keras.Model):
-    model.optimizer.build(model.trainable_variables)
+    if not model.optimizer.built:
+        model.optimizer.build(model.trainable_variables)
     groups = {
         "model": model.variables,
         "optimizer": model.optimizer.variables,

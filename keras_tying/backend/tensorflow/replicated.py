@@ -43,10 +43,8 @@ class ReplicatedModel(BuiltModel):
 
     def make_train_function(self, force=False):
         if replicas_of(self) == 1:
-            if self.built and self.optimizer is not None:
-                # Keras lets the first step make the optimizer's variables. TensorFlow then traces that step twice.
-                with scope_of(self):
-                    self.optimizer.build(self.trainable_variables)
+            if self.built:  # else the first step makes the optimizer's variables, and TensorFlow traces it twice
+                self._build_optimizer()
             super().make_train_function(force)
         elif force or self.train_function is None:
             self.train_function = steps_on_replicas(self, self.train_step)
@@ -60,13 +58,17 @@ class ReplicatedModel(BuiltModel):
     def build_for_fit(self, first_batch):
         if replicas_of(self) == 1:
             return False
-        with scope_of(self):
-            if self.optimizer is not None:
-                self.optimizer.build(self.trainable_variables)
-            metrics = compiled_metrics(self)
-            if metrics is not None and not metrics.built:
+        self._build_optimizer()
+        metrics = compiled_metrics(self)
+        if metrics is not None and not metrics.built:
+            with scope_of(self):
                 self.build_metrics(first_batch())
         return True
+
+    def _build_optimizer(self):
+        if self.optimizer is not None and not self.optimizer.built:
+            with scope_of(self):
+                self.optimizer.build(self.trainable_variables)
 
     def first_of_replicas(self, batches):
         local_results = self.distribute_strategy.experimental_local_results
