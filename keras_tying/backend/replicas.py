@@ -18,6 +18,13 @@ def scope_of(model):
     return nullcontext()
 
 
+def build_optimizer(model):
+    """Builds the optimizer of `model`, if there is one, once: a `LossScaleOptimizer` would begin its scale anew."""
+    if model.optimizer is not None and not model.optimizer.built:
+        with scope_of(model):
+            model.optimizer.build(model.trainable_variables)
+
+
 @dispatch
 def replicas_of(model):
     """Number of replicas of `model`."""

@@ -213,8 +213,6 @@ class _Fixed(keras.optimizers.Optimizer):
         super().__init__(learning_rate=0.0, name="fixed")
 
     def apply(self, grads, trainable_variables=None):
-        if trainable_variables is not None:
-            self.build(trainable_variables)
         self.update([ops.cast(ops.convert_to_tensor(gradient), "float32") for gradient in grads])
         self.iterations.assign_add(1)
 

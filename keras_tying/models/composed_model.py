@@ -5,6 +5,7 @@ from typing import Any
 import keras
 
 from keras_tying.backend.keras_internals import forget_calls, inner_layers, layers_to_quantize, leaf_layers
+from keras_tying.backend.replicas import build_optimizer
 from keras_tying.layers import AdaptiveEmbedding
 from keras_tying.layers.shared_place import SharedPlace
 from keras_tying.models.replicated import ReplicatedModel
@@ -62,8 +63,7 @@ class ComposedModel(ReplicatedModel):
     def compile_from_config(self, config):
         # Keras does not compile a loaded model that overrides `compile`.
         self.compile(**keras.saving.deserialize_keras_object(config))
-        if self.optimizer is not None:
-            self.optimizer.build(self.trainable_variables)
+        build_optimizer(self)
 
     def get_config(self):
         quantized = [

@@ -8,7 +8,7 @@ import numpy as np
 from keras import ops
 
 from keras_tying.backend.keras_internals import leaf_layers, slots_of
-from keras_tying.backend.replicas import scope_of
+from keras_tying.backend.replicas import build_optimizer, scope_of
 from keras_tying.backend.variables import write_back
 from keras_tying.models.serialization import SHARED
 
@@ -85,8 +85,7 @@ def _copy_state(model, copy, change, names, weights):
     `names` are those of the weights of both, `weights` the values of the model's by name.
     """
     old, new = model.optimizer, copy.optimizer
-    if not new.built:
-        new.build(copy.trainable_variables)
+    build_optimizer(copy)
     if type(old) is not type(new):  # one is a LossScaleOptimizer, whose scale the other does not need
         old, new = (getattr(each, "inner_optimizer", each) for each in (old, new))
     old_slots, new_slots = slots_of(old), slots_of(new)

@@ -17,7 +17,7 @@ from pydantic import Field
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
-from keras_tying.backend.replicas import has_own_rows, replicas_of, rows_of_all, set_rows_of_all
+from keras_tying.backend.replicas import build_optimizer, has_own_rows, replicas_of, rows_of_all, set_rows_of_all
 from keras_tying.backend.variables import write_back
 from keras_tying.files import AWAY_SECONDS, waiting_for, write_atomically
 from keras_tying.tables import Table, parse_json, validate_table
@@ -218,8 +218,7 @@ def _shape(model, variable):
 
 
 def _named_variables(model: keras.Model):
-    if not model.optimizer.built:
-        model.optimizer.build(model.trainable_variables)
+    build_optimizer(model)
     groups = {
         "model": model.variables,
         "optimizer": model.optimizer.variables,

@@ -6,7 +6,7 @@ import keras
 import tensorflow as tf
 
 from keras_tying.backend.keras_internals import BuiltModel, compiled_metrics, plain_optimizer, summing_optimizer
-from keras_tying.backend.replicas import replicas_of, scope_of, sum_over_replicas
+from keras_tying.backend.replicas import build_optimizer, replicas_of, scope_of, sum_over_replicas
 
 
 class ReplicatedModel(BuiltModel):
@@ -44,7 +44,7 @@ class ReplicatedModel(BuiltModel):
     def make_train_function(self, force=False):
         if replicas_of(self) == 1:
             if self.built:  # else the first step makes the optimizer's variables, and TensorFlow traces it twice
-                self._build_optimizer()
+                build_optimizer(self)
             super().make_train_function(force)
         elif force or self.train_function is None:
             self.train_function = steps_on_replicas(self, self.train_step)
@@ -58,17 +58,12 @@ class ReplicatedModel(BuiltModel):
     def build_for_fit(self, first_batch):
         if replicas_of(self) == 1:
             return False
-        self._build_optimizer()
+        build_optimizer(self)
         metrics = compiled_metrics(self)
         if metrics is not None and not metrics.built:
             with scope_of(self):
                 self.build_metrics(first_batch())
         return True
-
-    def _build_optimizer(self):
-        if self.optimizer is not None and not self.optimizer.built:
-            with scope_of(self):
-                self.optimizer.build(self.trainable_variables)
 
     def first_of_replicas(self, batches):
         local_results = self.distribute_strategy.experimental_local_results
