@@ -6,7 +6,7 @@ import keras
 from keras import ops
 
 from keras_tying.backend import dispatch
-from keras_tying.backend.keras_internals import UpdateOptimizer, layout_of, variables_of
+from keras_tying.backend.keras_internals.optimizers import UpdateOptimizer, layout_of, variables_of
 from keras_tying.backend.variables import write_back
 from keras_tying.checks import check_number
 

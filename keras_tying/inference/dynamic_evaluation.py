@@ -7,7 +7,7 @@ import numpy as np
 from keras import ops
 
 from keras_tying import backend
-from keras_tying.backend.keras_internals import variables_of
+from keras_tying.backend.keras_internals.optimizers import variables_of
 from keras_tying.checks import check_integer
 from keras_tying.data import PreparedText
 from keras_tying.data.batching import windows

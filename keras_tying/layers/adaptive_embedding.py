@@ -7,7 +7,7 @@ import keras
 from keras import initializers, ops
 
 from keras_tying.backend import ANY_SHAPE
-from keras_tying.backend.keras_internals import set_mask, variables_as_they_are
+from keras_tying.backend.keras_internals.calls import set_mask, variables_as_they_are
 from keras_tying.checks import check_integer
 from keras_tying.layers.initial_weights import another
 from keras_tying.layers.lookup import lookup

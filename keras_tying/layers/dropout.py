@@ -2,7 +2,7 @@
 
 import keras
 
-from keras_tying.backend.keras_internals import replace_seed_generator
+from keras_tying.backend.keras_internals.layers import replace_seed_generator
 from keras_tying.backend.replicas import ReplicaSeedGenerator
 
 

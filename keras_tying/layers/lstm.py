@@ -6,7 +6,7 @@ import keras
 from keras import ops
 
 from keras_tying.backend import dispatch
-from keras_tying.backend.keras_internals import LSTMLoop, replace_seed_generator
+from keras_tying.backend.keras_internals.layers import LSTMLoop, replace_seed_generator
 from keras_tying.backend.replicas import ReplicaSeedGenerator
 from keras_tying.checks import check_rate, check_steps
 

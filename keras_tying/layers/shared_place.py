@@ -2,7 +2,7 @@
 
 import keras
 
-from keras_tying.backend.keras_internals import (
+from keras_tying.backend.keras_internals.saving import (
     NUMBER_IN_FILE,
     is_loading,
     is_saving,

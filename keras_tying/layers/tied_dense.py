@@ -5,7 +5,8 @@ from typing import Any
 import keras
 from keras import activations, ops
 
-from keras_tying.backend.keras_internals import is_loading, keep_shared, layers_before, shared_object
+from keras_tying.backend.keras_internals.calls import layers_before
+from keras_tying.backend.keras_internals.saving import is_loading, keep_shared, shared_object
 from keras_tying.layers.shared_place import Shareable, embedding_at
 
 SIZES = ("input_dim", "output_dim", "tie_weights")

@@ -5,7 +5,8 @@ import copy
 import keras
 from keras import constraints, initializers, ops, regularizers
 
-from keras_tying.backend.keras_internals import QuantizableEmbedding, variables_as_they_are
+from keras_tying.backend.keras_internals.calls import variables_as_they_are
+from keras_tying.backend.keras_internals.quantizable_embedding import QuantizableEmbedding
 from keras_tying.checks import check_number
 from keras_tying.layers.initial_weights import another
 from keras_tying.layers.lookup import lookup

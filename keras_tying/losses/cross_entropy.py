@@ -6,7 +6,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_tying.backend.keras_internals import mask_of
+from keras_tying.backend.keras_internals.calls import mask_of
 from keras_tying.backend.replicas import rows_of_batch, sum_over_replicas
 from keras_tying.checks import check_integer, check_number, check_rate
 from keras_tying.ids import check_ids

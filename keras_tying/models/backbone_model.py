@@ -2,7 +2,8 @@
 
 import keras
 
-from keras_tying.backend.keras_internals import inner_layers, layer_of_output
+from keras_tying.backend.keras_internals.calls import layer_of_output
+from keras_tying.backend.keras_internals.layers import inner_layers
 from keras_tying.layers.shared_place import SharedPlace
 from keras_tying.losses import SequenceCrossEntropy
 from keras_tying.models.composed_model import policy_of

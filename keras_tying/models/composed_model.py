@@ -4,7 +4,8 @@ from typing import Any
 
 import keras
 
-from keras_tying.backend.keras_internals import forget_calls, inner_layers, layers_to_quantize, leaf_layers
+from keras_tying.backend.keras_internals.calls import forget_calls
+from keras_tying.backend.keras_internals.layers import inner_layers, layers_to_quantize, leaf_layers
 from keras_tying.backend.replicas import build_optimizer
 from keras_tying.layers import AdaptiveEmbedding
 from keras_tying.layers.shared_place import SharedPlace

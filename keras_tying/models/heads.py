@@ -3,7 +3,7 @@
 import keras
 from keras import ops
 
-from keras_tying.backend.keras_internals import variables_as_they_are
+from keras_tying.backend.keras_internals.calls import variables_as_they_are
 from keras_tying.layers import AdaptiveEmbedding, TiedDense, TiedEmbedding
 from keras_tying.layers.lookup import embedding_matrix
 from keras_tying.layers.shared_place import SharedPlace

@@ -7,7 +7,8 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_tying.backend.keras_internals import leaf_layers, slots_of
+from keras_tying.backend.keras_internals.layers import leaf_layers
+from keras_tying.backend.keras_internals.optimizers import slots_of
 from keras_tying.backend.replicas import build_optimizer, scope_of
 from keras_tying.backend.variables import write_back
 from keras_tying.models.serialization import SHARED

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import keras
 from keras import ops
 
-from keras_tying.backend.keras_internals import compiled_metrics, take_loss_as_built
+from keras_tying.backend.keras_internals.training import compiled_metrics, take_loss_as_built
 from keras_tying.backend.replicas import replicas_in_step
 from keras_tying.layers import AdaptiveEmbedding, CarriedState
 from keras_tying.losses import AugmentedLoss, SequenceCrossEntropy

@@ -4,7 +4,9 @@ from contextlib import nullcontext
 
 import keras
 
-from keras_tying.backend.keras_internals import inner_layers, is_saving, shared_object, sharing_scope, was_called
+from keras_tying.backend.keras_internals.calls import was_called
+from keras_tying.backend.keras_internals.layers import inner_layers
+from keras_tying.backend.keras_internals.saving import is_saving, shared_object, sharing_scope
 from keras_tying.layers.shared_place import embedding_at
 
 SHARED = "shared_layer"

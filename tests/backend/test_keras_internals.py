@@ -10,10 +10,12 @@ import pytest
 import tensorflow as tf
 
 import keras_tying as kt
-from keras_tying.backend import keras_internals
+from keras_tying.backend.keras_internals.layers import ResumableSeedGenerator
+from keras_tying.backend.keras_internals.optimizers import plain_optimizer, summing_optimizer
 from keras_tying.backend.replicas import ReplicaSeedGenerator
 
 LIBRARY = Path(kt.__file__).parent
+INTERNALS = LIBRARY / "backend" / "keras_internals"
 LSTM, EMBEDDING, OPTIMIZER = keras.layers.LSTM, keras.layers.ReversibleEmbedding, keras.optimizers.Optimizer
 
 
@@ -70,7 +72,7 @@ def test_keras_has_the_attributes_that_are_read():
 
 def private_names():
     """Private names of Keras that `keras_internals` uses."""
-    source = Path(keras_internals.__file__).read_text()
+    source = "".join(path.read_text() for path in sorted(INTERNALS.glob("*.py")))
     own = {"_SumsGradients", "_GivenSums", "_subclass", "_loss_scale", "_with_nested"}
     own |= {"_vectors", "_scores", "_products", "_without_lora", "_scaled_lora_b"}
     used = set(re.findall(r"\._[a-z]\w+|def _[a-z]\w+", source))
@@ -81,7 +83,7 @@ def test_no_other_module_uses_private_names_of_keras():
     names = {name.removeprefix("def ").removeprefix(".") for name in private_names()}
     names |= {"_loss_tracker", "_flatten_layers", "_distribute_strategy", "_dropout_mask", "__class__ ="}
     for path in LIBRARY.rglob("*.py"):
-        if path != Path(keras_internals.__file__):
+        if path.parent != INTERNALS:
             used = rf"""(?:\.|def |["'])({"|".join(map(re.escape, names))})(?!\w)"""  # attribute, method, or getattr
             assert not re.findall(used, path.read_text()), path
 
@@ -105,7 +107,7 @@ def test_dropout_on_pytorch_uses_the_state_of_a_generator_without_a_seed():
     source = Path(keras.__file__).parent / "src" / "backend" / "torch" / "random.py"
     assert "isinstance(seed, SeedGenerator) and seed._initial_seed is None" in source.read_text()
     for seed in (None, 5):
-        generator = keras_internals.ResumableSeedGenerator(seed)
+        generator = ResumableSeedGenerator(seed)
         assert generator._initial_seed is not None
         assert generator.get_config()["seed"] == seed
 
@@ -117,7 +119,7 @@ def doubled(gradients):
 
 def test_gradients_are_summed_before_they_are_clipped():
     variable = keras.Variable([1.0, 1.0])
-    optimizer = keras_internals.summing_optimizer(keras.optimizers.SGD(1.0, global_clipnorm=5.0), doubled)
+    optimizer = summing_optimizer(keras.optimizers.SGD(1.0, global_clipnorm=5.0), doubled)
     optimizer.apply([tf.constant([3.0, 4.0])], [variable])  # norm 5, doubled 10
     np.testing.assert_allclose(variable, [-2.0, -3.0])
     optimizer.apply([tf.constant([0.3, 0.4])], [variable])
@@ -135,9 +137,9 @@ def test_gradients_are_summed_before_they_are_clipped():
 )
 def test_summing_optimizer_is_saved_as_the_given_optimizer(optimizer):
     given = optimizer()
-    summing = keras_internals.summing_optimizer(given, doubled)
-    assert keras_internals.summing_optimizer(summing, doubled) is summing
-    stored = keras.saving.serialize_keras_object(keras_internals.plain_optimizer(summing))
+    summing = summing_optimizer(given, doubled)
+    assert summing_optimizer(summing, doubled) is summing
+    stored = keras.saving.serialize_keras_object(plain_optimizer(summing))
     assert stored == keras.saving.serialize_keras_object(given)
 
 
@@ -145,4 +147,4 @@ def test_built_optimizer_raises():
     optimizer = keras.optimizers.SGD()
     optimizer.build([keras.Variable([1.0])])
     with pytest.raises(ValueError, match="Received: a built SGD"):
-        keras_internals.summing_optimizer(optimizer, doubled)
+        summing_optimizer(optimizer, doubled)

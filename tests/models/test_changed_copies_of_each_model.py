@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 
 import keras_tying as kt
-from keras_tying.backend.keras_internals import leaf_layers, slots_of
+from keras_tying.backend.keras_internals.layers import leaf_layers
+from keras_tying.backend.keras_internals.optimizers import slots_of
 from keras_tying.pretrained.weights import read_model, write_model
 
 V, S, H = 9, 7, 4  # words of the model, source words, width

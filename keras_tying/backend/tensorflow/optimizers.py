@@ -3,7 +3,7 @@
 import tensorflow as tf
 
 from keras_tying.backend import portable
-from keras_tying.backend.keras_internals import adam_moments
+from keras_tying.backend.keras_internals.optimizers import adam_moments
 from keras_tying.backend.tensorflow.lookup import add_to_rows
 
 

@@ -5,7 +5,8 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from keras_tying.backend.keras_internals import BuiltModel, compiled_metrics, plain_optimizer, summing_optimizer
+from keras_tying.backend.keras_internals.optimizers import plain_optimizer, summing_optimizer
+from keras_tying.backend.keras_internals.training import BuiltModel, compiled_metrics
 from keras_tying.backend.replicas import build_optimizer, replicas_of, scope_of, sum_over_replicas
 
 

@@ -1,6 +1,6 @@
 """PyTorch: random numbers that a resumed run draws again."""
 
-from keras_tying.backend.keras_internals import ResumableSeedGenerator
+from keras_tying.backend.keras_internals.layers import ResumableSeedGenerator
 
 
 class ReplicaSeedGenerator(ResumableSeedGenerator):

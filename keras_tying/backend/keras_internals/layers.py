@@ -1,0 +1,86 @@
+"""The layers inside a model, the loop of the LSTM layer of Keras, and its seed generators."""
+
+import keras
+from keras.src.quantizers.utils import should_quantize_layer
+
+
+def leaf_layers(model):
+    """The layers of a model that contain no layers, always in the same order: those that `Model.quantize` visits.
+
+    `Layer._flatten_layers`: the public `Model.layers` are the outermost layers, without layers in lists.
+    """
+    return [layer for layer in model._flatten_layers() if len(list(layer._flatten_layers())) == 1]
+
+
+def inner_layers(model):
+    """The layers of a model and those that they contain, in nested models and lists too, always in the same order.
+
+    `Layer._flatten_layers`: as in `leaf_layers`.
+    """
+    return list(model._flatten_layers(include_self=False))
+
+
+def layers_to_quantize(model, filters):
+    """The layers that `Model.quantize` quantizes with `filters`.
+
+    `should_quantize_layer`: the public `Model.quantize` changes layers before it reaches one that cannot be quantized.
+    """
+    return [layer for layer in leaf_layers(model) if should_quantize_layer(layer, filters)]
+
+
+class LSTMLoop(keras.layers.LSTM):
+    """The LSTM layer of Keras with a replaceable loop, and dropout masks drawn only in training.
+
+    `LSTM.inner_loop` and `RNN._maybe_config_dropout_masks`: `call` of Keras handles states, casts, masks and outputs
+    around the loop.
+    """
+
+    def run_loop(self, sequences, initial_state, mask, training):
+        """The last output `[B, H]`, the outputs `[B, T, H]` and the last states of inputs `[B, T, I]`."""
+        return super().inner_loop(sequences, initial_state, mask, training=training)
+
+    def inner_loop(self, sequences, initial_state, mask, training=False):
+        return self.run_loop(sequences, initial_state, mask, training)
+
+    def _maybe_config_dropout_masks(self, *_):
+        """Draws no masks: Keras draws them for inference as well. `run_loop` has the argument `training`."""
+
+
+def replace_seed_generator(layer, kind):
+    """Replaces the seed generator of a Keras layer by one of another class with the same state.
+
+    `Layer._tracker`: a layer tracks the variables of every seed generator it was given, and a built layer accepts no
+    new one. `SeedGenerator`: its whole state is in its attributes.
+
+    Args:
+        layer: A layer with a `seed_generator`.
+        kind: A subclass of `keras.random.SeedGenerator`.
+    """
+    stock, tracker = layer.seed_generator, layer._tracker
+    generator = kind.__new__(kind)
+    vars(generator).update(vars(stock))
+    was_locked = tracker.locked
+    tracker.unlock()
+    tracker.untrack(stock)
+    layer.seed_generator = generator
+    if was_locked:
+        tracker.lock()
+
+
+class ResumableSeedGenerator(keras.random.SeedGenerator):
+    """A seed generator whose state determines dropout masks on PyTorch as well.
+
+    `SeedGenerator._initial_seed`: where it is `None`, the dropout of Keras on PyTorch draws from the global generator
+    of PyTorch, whose state is in no checkpoint.
+    """
+
+    @property
+    def _initial_seed(self):
+        return self.__dict__["_initial_seed"] or 0
+
+    @_initial_seed.setter
+    def _initial_seed(self, seed):
+        self.__dict__["_initial_seed"] = seed
+
+    def get_config(self):
+        return {**super().get_config(), "seed": self.__dict__["_initial_seed"]}

@@ -1,0 +1,49 @@
+"""What Keras builds for `fit`: the model, and the loss and metrics that were passed to `compile`."""
+
+import keras
+
+
+def compiled_metrics(model):
+    """The metrics that were passed to `compile`, as one metric, or `None`.
+
+    `Model._compile_metrics`: the public `Model.metrics` contains the metrics of layers as well.
+    """
+    return model._compile_metrics
+
+
+def take_loss_as_built(model):
+    """Keeps `fit` from building the compiled loss, which Keras does by calling it on the logits of a first batch.
+
+    `Model._compile_loss.built`: a loss that needs hidden states cannot be called on logits.
+    """
+    model._compile_loss.built = True
+
+
+class BuiltModel(keras.Model):
+    """A model that builds itself before `fit`, for training on several replicas.
+
+    `TensorFlowTrainer._maybe_symbolic_build`: there `fit` averages the first batches of the replicas, which fails on
+    several machines, and loses these batches of an iterator. `Trainer._symbolic_build` builds compiled metrics.
+    """
+
+    def build_for_fit(self, first_batch):
+        """Builds the model for `fit`, or returns `False` to let Keras do it.
+
+        `first_batch()` reads a batch of one replica.
+        """
+        return False
+
+    def build_metrics(self, batch):
+        """Builds the metrics that were passed to `compile` from a batch."""
+        self._symbolic_build(data_batch=batch)
+
+    def _maybe_symbolic_build(self, iterator=None, data_batch=None):
+        def first_batch():
+            return data_batch or self.first_of_replicas(next(iter(iterator))[2])
+
+        if not self.build_for_fit(first_batch):
+            super()._maybe_symbolic_build(iterator, data_batch)
+
+    def first_of_replicas(self, batches):
+        """The first batch of an iterator, for one replica."""
+        raise NotImplementedError
