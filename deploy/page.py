@@ -126,14 +126,18 @@ def _words(title: str, find: Callable, models: list[str], example: str, show: Ca
         model = gr.Dropdown(models, label="model")
         k = gr.Slider(1, 20, value=5, step=1, label="words")
     text = gr.Textbox(example, label="text", submit_btn=True)
-    _connect(find, [model, text, k], [show(find(models[0], example, 5))])
+    try:
+        found = find(models[0], example, 5)
+    except gr.Error:  # the example has words that the model lacks
+        found = None
+    _connect(find, [model, text, k], [show(found)])
 
 
-def _bars(probabilities: dict) -> gr.Label:
+def _bars(probabilities: dict | None) -> gr.Label:
     return gr.Label(probabilities, show_label=False, show_heading=False)
 
 
-def _table(rows: list) -> gr.Dataframe:
+def _table(rows: list | None) -> gr.Dataframe:
     return gr.Dataframe(rows, headers=["word", "cosine"], column_widths=["60%", "40%"], buttons=[])
 
 

@@ -73,7 +73,9 @@ def _end_of_training(error: Exception, to_continue: str) -> int:
         if error.run is None:
             to_continue = "Continue with the same command and --restartable."
         options = "".join(f" {shlex.quote(each)}" for each in error.options)
-        print(f"\n{error} {to_continue.format(run=shlex.quote(str(error.run)), options=options)}")
+        for placeholder, text in (("{run}", shlex.quote(str(error.run))), ("{options}", options)):
+            to_continue = to_continue.replace(placeholder, text)  # there can be other braces, in the command's path
+        print(f"\n{error} {to_continue}")
         return RESUMABLE
     if callbacks and isinstance(error, callbacks.TrainingDiverged):
         return _fail(error, DIVERGED)

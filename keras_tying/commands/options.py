@@ -204,14 +204,21 @@ def _in_range(kind: Callable[[str], Any], what: str, least: float, most: float) 
 
 
 def path(text: str) -> Path:
-    """The type of a path. An empty one, as an unset variable of a shell gives, is an error."""
-    if not text:
+    """The type of a path."""
+    if not text:  # as an unset variable of a shell gives
         raise argparse.ArgumentTypeError("expected a path. Received: ''")
+    try:
+        text.encode()
+    except UnicodeEncodeError:  # the settings of a run could not name it
+        raise argparse.ArgumentTypeError(
+            f"expected a path in UTF-8. Received: {text!a}. Give the file or folder another name."
+        ) from None
     return Path(text)
 
 
 def model_name(text: str) -> str | Path:
     """The type of a trained model; see `model_at`."""
+    path(text)
     try:
         return model_at(text)
     except ValueError as error:

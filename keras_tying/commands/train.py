@@ -127,12 +127,11 @@ def _open_runs(
                 Run(folder).check_free()
         files = task_class.given_files(arguments)
         made = {folder: new_task(recipe, files) for recipe, folder in folders.items()}
-        for folder in existing:
-            check_same_settings(Run(folder), made.pop(folder).settings)
         if arguments.record:
             for recipe, folder in folders.items():
-                if folder in made:
-                    check_recordable(recipe, made[folder].recipe)
+                check_recordable(recipe, made[folder].recipe)
+        for folder in existing:
+            check_same_settings(Run(folder), made.pop(folder).settings)
         if made:
             with tempfile.TemporaryDirectory() as temporary:
                 task_class.complete(list(made.values()), [Run(folder) for folder in existing], Path(temporary))

@@ -211,15 +211,16 @@ def read_lines(path: str | Path, cut: bool = False) -> Iterator[str]:
         if b"\0" in beginning:
             raise ValueError(f"{path} has NUL bytes, as binary files and UTF-16 have. Expected UTF-8 text: convert it.")
         number, ended = 0, True
-        while line := file.readline(LONGEST_LINE):
+        while line := file.readline(LONGEST_LINE + len(b"\r\n")):
+            continued = not ended
             number += ended
-            if len(line) == LONGEST_LINE and not line.endswith(b"\n"):
+            if len(line.rstrip(b"\r\n")) > LONGEST_LINE:
                 if not cut:
                     raise ValueError(
                         f"{path}, line {number}: expected at most {LONGEST_LINE:,} bytes. Received a longer line. "
                         "Write one sentence per line."
                     )
-                line += _rest_of_word(line[-1:], file)
+                line += _rest_of_word(line, file)
             ended = line.endswith(b"\n")
             try:
                 text = line.decode("utf-8")
@@ -228,15 +229,17 @@ def read_lines(path: str | Path, cut: bool = False) -> Iterator[str]:
                     f"{path}, line {number}: expected UTF-8, received byte {line[error.start]:#04x} at "
                     f"position {error.start + 1}. Convert the file, for example with iconv."
                 ) from None
-            yield (text.removeprefix(BYTE_ORDER_MARK) if number == 1 else text).rstrip("\r\n")
+            text = (text.removeprefix(BYTE_ORDER_MARK) if number == 1 and not continued else text).rstrip("\r\n")
+            if text or not continued:  # else the line was cut at its end
+                yield text
 
 
-def _rest_of_word(last: bytes, file: BufferedReader | gzip.GzipFile) -> bytes:
-    """Reads up to the next space, or to the end of a character if a word has more than 1 MiB."""
-    rest = bytearray()
+def _rest_of_word(line: bytes, file: BufferedReader | gzip.GzipFile) -> bytes:
+    """Reads on from the start of a line up to the next space, or to the end of a character if that is beyond 2 MiB."""
+    rest, last = bytearray(), line[-1:]
     while last not in (b" ", b"\n") and (following := file.peek(1)[:1]):
         inside_character = following[0] & 0xC0 == 0x80
-        if len(rest) >= LONGEST_LINE + 3 * inside_character:
+        if len(line) + len(rest) >= 2 * LONGEST_LINE + 3 * inside_character:
             break
         last = file.read(1)
         rest += last

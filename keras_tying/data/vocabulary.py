@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from keras_tying.checks import check_integer
-from keras_tying.data.text import END_OF_SENTENCE, LONGEST_LINE, UNKNOWN, read_lines
+from keras_tying.data.text import BYTE_ORDER_MARK, END_OF_SENTENCE, LONGEST_LINE, UNKNOWN, read_lines
 from keras_tying.files import write_atomically
 from keras_tying.ids import check_ids
 
@@ -141,7 +141,18 @@ class Vocabulary:
         return "".join(f"{word}\n" for word in self.words).encode()
 
     def save(self, path: str | Path) -> None:
-        """Writes one word per line, in order of ids."""
+        """Writes one word per line, in order of ids.
+
+        Raises:
+            ValueError: If `load` would not read a word again: one of a megabyte or with a NUL, or a first one that
+                starts with a byte order mark. Nothing is written then.
+        """
+        for i, word in enumerate(self.words):
+            if not _can_be_read(word if i == 0 else word.lstrip(BYTE_ORDER_MARK)):
+                raise ValueError(
+                    "The file of a vocabulary cannot hold a word of a megabyte or with a NUL, nor start with a byte "
+                    f"order mark. Received: {word[:40]!r} as word {i}. Use a vocabulary without it."
+                )
         write_atomically(path, self._lines())
 
     @classmethod
@@ -164,7 +175,9 @@ def _can_be_read(word: str) -> bool:
 
     A NUL makes a file binary, lines have at most 1 MiB, and a byte order mark at the start of a file is dropped.
     """
-    return "\0" not in word and not word.startswith("\ufeff") and len(word) < LONGEST_LINE // 4  # 4 bytes a character
+    return (
+        "\0" not in word and not word.startswith(BYTE_ORDER_MARK) and len(word) < LONGEST_LINE // 4
+    )  # 4 bytes a character
 
 
 def _fits_a_line(word: str) -> bool:

@@ -180,4 +180,6 @@ def _read_binary(body: bytes, count: int, width: int) -> tuple[list[str], list]:
         if start > len(body):
             raise ValueError(f"an end within word {len(words)}")
         rows.append(np.frombuffer(body, "<f4", width, space + 1))
+    if body[start:].strip(b"\r\n"):
+        raise ValueError(f"{len(body) - start:,} bytes after the last word")
     return words, rows

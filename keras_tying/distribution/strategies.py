@@ -230,6 +230,8 @@ def wait_for_workers(cluster: dict[str, list[str]], job: str, task: int, minutes
 def _listening(address: str, waiting: int) -> socket.socket:
     """A socket at a worker's own port."""
     try:
+        if _host(address) != address.rpartition(":")[0]:
+            return socket.create_server(("", _port(address)), family=socket.AF_INET6, backlog=waiting)
         return socket.create_server(("", _port(address)), backlog=waiting)
     except OSError as error:
         if error.errno != errno.EADDRINUSE:
@@ -241,13 +243,18 @@ def _listening(address: str, waiting: int) -> socket.socket:
         ) from None
 
 
+def _host(address: str) -> str:
+    """The host of an address, without the brackets around one of IPv6."""
+    return address.rpartition(":")[0].removeprefix("[").removesuffix("]")
+
+
 def _port(address: str) -> int:
     return int(address.rpartition(":")[2])
 
 
 def _answers(address: str) -> bool:
     try:
-        socket.create_connection((address.rpartition(":")[0], _port(address)), timeout=1).close()
+        socket.create_connection((_host(address), _port(address)), timeout=1).close()
     except OSError:
         return False
     return True

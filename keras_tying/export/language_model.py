@@ -34,7 +34,8 @@ def export_language_model(
     if all inputs have rows.
 
     Each sentence is scored from a zero state, as after the end of a sentence. Words outside the vocabulary are
-    replaced by `<unk>`. An empty sentence consists of its end only.
+    replaced by `<unk>`. An empty sentence consists of its end only. The word with id 0 is an error in a model with
+    `mask_zero=True`.
 
     Args:
         model: A trained `LanguageModel`.
@@ -81,7 +82,7 @@ class ServedLanguageModel:
         )
 
     def score(self, sentences):
-        inputs, targets, lengths = self.text.with_ends(sentences)
+        inputs, targets, lengths = self._words_of(sentences)
         hidden, _ = self.model.hidden_states(inputs, training=False)
         flat = tf.reshape(hidden, [-1, hidden.shape[-1]])
         _, nll = self.model.output_projection.token_losses(flat, tf.reshape(targets, [-1]))
@@ -126,6 +127,14 @@ class ServedLanguageModel:
         *_, text = tf.while_loop(lambda t, *_: t < longest, step, (0, logits, state, nothing))
         return {"text": text}
 
+    def _words_of(self, texts):
+        """Inputs, targets and lengths of texts; none of the words may be padding in the model."""
+        inputs, targets, lengths = self.text.with_ends(texts)
+        if self.model.embedding.mask_zero:
+            message = "a text must not contain the word with id 0, which is padding in this model (mask_zero=True)"
+            inputs = checked(inputs, inputs != 0, message)
+        return inputs, targets, lengths
+
     def _read(self, prefix, room=0):
         """Runs the model on prefixes.
 
@@ -137,7 +146,7 @@ class ServedLanguageModel:
             The logits `[B, V]` of the next word, the state for `_read_next` and the number of words `[B]` of each
             prefix. If the model cannot read word by word, the state is the ids of the text.
         """
-        inputs, _, lengths = self.text.with_ends(prefix)
+        inputs, _, lengths = self._words_of(prefix)
         if not self.model.reads_word_by_word:
             text = tf.pad(inputs, [[0, 0], [0, room]])
             return self._logits_at(text, tf.cast(lengths, tf.int32) - 1), [text], lengths

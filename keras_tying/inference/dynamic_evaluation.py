@@ -159,10 +159,7 @@ class DynamicEvaluation:
                 variable.assign(value)
 
     def _root_mean_squares(self, train_ids) -> list[np.ndarray]:
-        if len(train_ids) < (needed := STATISTICS_ROWS * (self.segment + 1)):
-            raise ValueError(
-                f"Dynamic evaluation needs a training text of at least {needed:,} words. Received: {len(train_ids):,}"
-            )
+        check_training_text(train_ids, self.segment)
         cut = windows(train_ids, STATISTICS_ROWS, self.segment, self.model.vocabulary_size)
         squares, learner = _SquaredGradients(), _Learner(self.model, STATISTICS_ROWS)
         learner.compile(squares, auto_scale_loss=False)
@@ -173,6 +170,14 @@ class DynamicEvaluation:
         learner.fit(inputs, targets, batch_size=STATISTICS_ROWS, shuffle=False, verbose=0)
         batches = len(inputs) // STATISTICS_ROWS
         return [np.sqrt(ops.convert_to_numpy(total) / batches) for total in squares.totals]
+
+
+def check_training_text(ids: np.ndarray | PreparedText, segment: int = 20) -> None:
+    """Raises ValueError if a training text is too short for the squares of gradients of `DynamicEvaluation`."""
+    if len(ids) < (needed := STATISTICS_ROWS * (segment + 1)):
+        raise ValueError(
+            f"Dynamic evaluation needs a training text of at least {needed:,} words. Received: {len(ids):,}"
+        )
 
 
 class _Learner(keras.Model):

@@ -11,6 +11,7 @@ from keras_tying.layers import SectionMeans, TiedEmbedding
 from keras_tying.layers.lookup import embedding_matrix
 from keras_tying.models.changed_copies import ChangedCopies
 from keras_tying.models.composed_model import check_unmasked, policy_of
+from keras_tying.models.heads import head_of
 from keras_tying.models.next_word_model import Example, NextWordModel, apply_layers
 from keras_tying.models.serialization import layer_configs
 
@@ -110,6 +111,7 @@ class JointLanguageModel(ChangedCopies, NextWordModel):
                 "The output embedding must be a TiedEmbedding: `output_embedding`, or `embedding` if that is None. "
                 f"Received: embedding={embedding!r}, output_embedding={output_embedding!r}"
             )
+        head_of(output_embedding or embedding)
         self.order = order
         self.window = window
         self.sentence_length = sentence_length

@@ -17,6 +17,7 @@ from keras_tying.layers.carried_state import checked_rows
 from keras_tying.layers.lookup import embedding_matrix
 from keras_tying.models.changed_copies import ChangedCopies
 from keras_tying.models.composed_model import policy_of
+from keras_tying.models.heads import head_of
 from keras_tying.models.next_word_model import Example, NextWordModel, arguments_of
 from keras_tying.models.sampling import generate_words
 from keras_tying.models.serialization import layer_configs
@@ -70,8 +71,9 @@ class LanguageModel(ChangedCopies, NextWordModel):
         Logits `[B, T, V]`; with targets `Losses`.
 
     Raises:
-        ValueError: If a recurrent layer does not return sequences and states, or the last layer does not have the
-            width of the embedding.
+        ValueError: If a recurrent layer does not return sequences and states, the last layer does not have the width of
+            the embedding, or the embedding has a `call` of its own or an `activity_regularizer`: losses compute scores
+            from its parameters.
 
     Example:
 
@@ -96,6 +98,7 @@ class LanguageModel(ChangedCopies, NextWordModel):
             raise ValueError(
                 f"`embedding` must be a TiedEmbedding or AdaptiveEmbedding. Received: embedding={embedding!r}"
             )
+        head_of(embedding)
         super().__init__(**{"dtype": policy_of(embedding), **kwargs})
         self.embedding = embedding
         self.hidden_layers = list(hidden_layers)
@@ -217,6 +220,8 @@ class LanguageModel(ChangedCopies, NextWordModel):
                 state is already allocated for another batch size.
         """
         check_integer("batch_size", batch_size)
+        if self.carried.batch_size is None:
+            self.train_function = self.test_function = None  # TensorFlow traced them without a state
         with scope_of(self):
             self.carried.allocate(part_of(self, batch_size))
 

@@ -8,11 +8,15 @@ from keras import ops
 from keras_tying.backend import dispatch
 from keras_tying.backend.replicas import replicas_in_step, sum_over_replicas
 from keras_tying.checks import check_integer
+from keras_tying.layers import TiedEmbedding
 from keras_tying.layers.lookup import embedding_matrix
 from keras_tying.models.changed_copies import ChangedCopies
 from keras_tying.models.composed_model import ComposedModel, policy_of
 from keras_tying.models.replicated import ReplicatedModel
 from keras_tying.models.serialization import layer_configs
+
+LOOKUPS = tuple(kind.call for kind in (keras.layers.Embedding, keras.layers.ReversibleEmbedding, TiedEmbedding))
+"""What looks up rows of a matrix and does nothing else."""
 
 
 @dispatch
@@ -156,6 +160,12 @@ class SkipGram(ChangedCopies, ComposedModel):
     def hidden_size(self):
         """Width `H` of the embeddings."""
         return self.embedding.output_dim
+
+    @property
+    def only_looks_up(self):
+        """Whether the embeddings are those of Keras or a `TiedEmbedding`, and no penalty depends on their outputs."""
+        layers = self.embedding, self.context_embedding
+        return all(type(each).call in LOOKUPS and each.activity_regularizer is None for each in layers)
 
     @property
     def tied(self):

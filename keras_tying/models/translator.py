@@ -16,6 +16,7 @@ from keras_tying.models.beam_search import Draw, search
 from keras_tying.models.changed_copies import ChangedCopies
 from keras_tying.models.composed_model import check_unmasked, policy_of
 from keras_tying.models.embedding_changes import tied, untied
+from keras_tying.models.heads import head_of
 from keras_tying.models.next_word_model import Example, NextWordModel
 from keras_tying.models.sampling import check_options
 from keras_tying.models.serialization import layer_configs
@@ -103,6 +104,7 @@ class Translator(ChangedCopies, NextWordModel):
     def __init__(self, embedding, *, units=1000, source_embedding=None, dropout=0.0, **kwargs):
         if not isinstance(embedding, TiedEmbedding):
             raise ValueError(f"`embedding` must be a TiedEmbedding. Received: embedding={embedding!r}")
+        head_of(embedding)
         super().__init__(**{"dtype": policy_of(embedding), **kwargs})
         if source_embedding is None and not embedding.tie_weights:
             raise ValueError(

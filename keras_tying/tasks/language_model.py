@@ -13,6 +13,7 @@ import safetensors.numpy
 from keras_tying.data import SPLITS, PreparedText, Vocabulary, Windows, windows
 from keras_tying.files import write_atomically
 from keras_tying.inference import DynamicEvaluation, NeuralCache, TemperedSoftmax, TrainedLanguageModel
+from keras_tying.inference.dynamic_evaluation import check_training_text
 from keras_tying.inference.language_model import check_length, mc_perplexity, stream_perplexity
 from keras_tying.tasks.markdown import markdown
 from keras_tying.tasks.text import TextTask, open_corpus
@@ -161,6 +162,10 @@ class LanguageModelTask(TextTask):
                 f"The settings of {', '.join(ways)} are chosen on the validation text, which must not be the test "
                 "text. Received: one text for both."
             )
+        if arguments.mc_passes is not None:
+            check_length(texts["test"], self.recipe.optimisation.batch_size, "With --mc-passes the test text")
+        if arguments.dynamic:
+            check_training_text(self.ids["train"])
         for split, ids in texts.items():
             yield f"{split:5} perplexity {stream_perplexity(model, ids):8.2f} over {len(ids) - 1:,} words", {}
         if (passes := arguments.mc_passes) is not None:

@@ -177,11 +177,6 @@ class BestEpoch:
         """The progress that is stored of each epoch."""
         return [{"epoch": epoch, self.metric: value} for epoch, value in enumerate(metrics)]
 
-    def check(self) -> None:
-        """Raises FileNotFoundError if there is no intact epoch."""
-        if self.store.newest() is None:
-            raise self._lost()
-
     def restore(self, model: keras.Model, history: list[dict[str, float]]) -> None:
         """Gives `model` the variables of the best epoch."""
         write_variables(model, self.saved(history).values)
@@ -196,14 +191,11 @@ class BestEpoch:
         place = max(places, key=lambda place: self.sign * place[self.metric])
         best = self.store.newest(lambda progress: progress == place)
         if best is None:
-            raise self._lost()
+            raise FileNotFoundError(
+                f"{self.store.folder} lacks the best epoch so far, {place['epoch'] + 1}, or it is damaged; the run "
+                "ends with it, unless a later one is better. Restore it, or train anew in another folder."
+            )
         return best
-
-    def _lost(self) -> FileNotFoundError:
-        return FileNotFoundError(
-            f"{self.store.folder} holds no intact best epoch, which the run ends with. Restore it, or train anew in "
-            "another folder."
-        )
 
 
 class SaveCheckpoints(keras.callbacks.Callback):

@@ -56,7 +56,8 @@ class CheckpointStore:
     Args:
         folder: Created if it does not exist.
         keep: Number of checkpoints to keep.
-        away_seconds: How long `save` waits for a folder that is away, as when a shared file system is not reached.
+        away_seconds: How long `save` and `keep_only` wait for a folder that is away, as when a shared file system is
+            not reached.
     """
 
     def __init__(self, folder: Path, keep: int = 3, *, away_seconds: float = AWAY_SECONDS):
@@ -120,7 +121,10 @@ class CheckpointStore:
         self._has_index = True
 
     def keep_only(self, accepts: Callable[[dict[str, Any]], bool]) -> None:
-        """Removes the checkpoints whose progress is not accepted."""
+        """Removes the checkpoints whose progress is not accepted. It waits and raises as `save` does."""
+        waiting_for(self.folder, lambda: self._keep_only(accepts), self.away_seconds)
+
+    def _keep_only(self, accepts: Callable[[dict[str, Any]], bool]) -> None:
         entries = self._entries()
         kept = [entry for entry in entries if accepts(entry.progress)]
         if len(kept) < len(entries):

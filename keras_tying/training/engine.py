@@ -31,7 +31,7 @@ from keras_tying.training.optimisation import averaging_starts, changes_by_epoch
 from keras_tying.training.progress import Progress
 from keras_tying.training.runs import Run, environment, training_record
 from keras_tying.training.task import Task
-from keras_tying.training.tensorboard import TensorBoardLog, write_results
+from keras_tying.training.tensorboard import TensorBoardLog, write_embeddings, write_results
 
 STEPS_PER_EXECUTION = 20
 """Training steps per compiled call. Losses are read between calls."""
@@ -191,7 +191,7 @@ def fit(
         progress.train_in(environment() | distribution.description)
         progress.batches = batches.total
     if best is not None and progress.history:
-        best.check()
+        best.saved(progress.history)  # which the run ends with, unless a later one is better
     callbacks = [*_before_logs(task, model, progress)]
     if distribution.is_chief:
         callbacks += [ProgressBar(epochs, batches, progress), TensorBoardLog(run.tensorboard, task)]
@@ -287,6 +287,7 @@ def finish(task: Task, model: keras.Model, run: Run, progress: Progress) -> None
         results = earlier | results
     run.write_results(results)
     write_results(run.tensorboard, task.settings, model, results)
+    write_embeddings(run.tensorboard, model.embedding_matrices())
     if artifacts:
         places["also written"] = ", ".join(map(str, artifacts))
     places["everything"] = str(run.folder)

@@ -107,8 +107,9 @@ def _schedule(o: Optimisation, updates_per_epoch: int) -> float | keras.optimize
     warmup = round(o.warmup_epochs * updates_per_epoch)
     if warmup >= updates:
         raise ValueError(
-            "optimisation.warmup_epochs must be below optimisation.epochs. "
+            f"optimisation.warmup_epochs must be fewer than the {updates / updates_per_epoch:g} epochs of training. "
             f"Received: warmup_epochs={o.warmup_epochs}, epochs={o.epochs}"
+            + (f", updates={updates}" if left_out else "")
         )
     final = o.final_learning_rate / o.learning_rate
     if not warmup:

@@ -28,7 +28,7 @@ class Progress:
             a part was trained without this note.
         batches: Batches of an epoch. `None` if earlier versions did not note it.
         history: Metrics of each finished epoch.
-        environments: Device, replicas, commit and versions of the processes that trained, in order and each once.
+        environments: Device, replicas, commit and versions of the processes that trained, in order.
     """
 
     epoch: int = 0
@@ -43,7 +43,7 @@ class Progress:
         """Notes where training begins or goes on. What was trained before without such a note is `UNKNOWN`."""
         if not self.environments and (self.epoch or self.batch):
             self.environments.append(UNKNOWN)
-        if environment not in self.environments:
+        if self.environments[-1:] != [environment]:
             self.environments.append(environment)
 
     def finished(self, epochs: int, patience: int | None) -> bool:

@@ -19,7 +19,7 @@ from pydantic import BeforeValidator, Field
 from keras_tying import backend
 from keras_tying.backend.devices import accelerators
 from keras_tying.distribution.strategies import usable_cores
-from keras_tying.files import UNFINISHED, locked, remove_unfinished, sha256_of, write_atomically
+from keras_tying.files import UNFINISHED, locked, remove_unfinished, sha256_of, waiting_for, write_atomically
 from keras_tying.tables import Table, dump_table, json_values, load_table, parse_json
 from keras_tying.training.progress import UNKNOWN, Progress
 from keras_tying.version import NOT_RECORDED, __version__, commit
@@ -195,9 +195,9 @@ class Run:
         return marked or any(path.exists() for path in (self.checkpoints / "index.json", self.model, self.results))
 
     def mark_begun(self) -> None:
-        """Notes, outside of the folder of checkpoints, that there was one."""
+        """Notes, outside of the folder of checkpoints, that there was one. Waits for a folder that is away."""
         if not self._lock.is_file() or not self._lock.stat().st_size:
-            self._lock.write_text("There were checkpoints.\n")
+            waiting_for(self.folder, lambda: self._lock.write_text("There were checkpoints.\n"))
 
     def settings(self) -> RunSettings:
         return load_table(RunSettings, self.config)

@@ -24,6 +24,7 @@ from tensorboard.summary.writer.record_writer import RecordWriter
 from tensorboard.util.tensor_util import make_tensor_proto
 
 from keras_tying.files import waiting_for, write_atomically
+from keras_tying.optimizers import averaged_weights
 from keras_tying.training.runs import RunSettings
 from keras_tying.training.task import Task
 
@@ -52,6 +53,7 @@ RESULTS = ".results"
 class TensorBoardLog(keras.callbacks.Callback):
     """Scalars, a sample and a plot of each epoch, and the embeddings with their words.
 
+    Sample, plot and embeddings are those of the averaged weights if the optimizer has them, as validation metrics are.
     Scalars are in the folders `train` and `validation`, the rest is in the log folder itself. A resumed run continues
     all charts: what was logged of an epoch that is trained again is replaced.
 
@@ -71,11 +73,12 @@ class TensorBoardLog(keras.callbacks.Callback):
         if not self._files:
             self.folder.mkdir(parents=True, exist_ok=True)
             write_words(self.folder, self.task.word_frequencies(self.model))
-        for folder, summary in self._summaries(logs):
-            if folder not in self._files:
-                self._files[folder] = EventFile(self.folder / folder, epoch + 1)
-            self._files[folder].append(epoch + 1, summary)
-        write_embeddings(self.folder, self.model.embedding_matrices())
+        with averaged_weights(self.model):
+            for folder, summary in self._summaries(logs):
+                if folder not in self._files:
+                    self._files[folder] = EventFile(self.folder / folder, epoch + 1)
+                self._files[folder].append(epoch + 1, summary)
+            write_embeddings(self.folder, self.model.embedding_matrices())
 
     def _summaries(self, logs) -> Iterator[tuple[str, Summary]]:
         """What is logged of an epoch, with the folder that it belongs to."""
@@ -164,8 +167,8 @@ def write_embeddings(folder: Path, matrices: Mapping[str, Any]) -> None:
         entry.tensor_path = f"{role}_embedding.bytes"
         entry.tensor_shape.extend(values.shape)
         entry.metadata_path = words_file(role)
-        write_atomically(folder / entry.tensor_path, values.tobytes())
-    write_atomically(folder / "projector_config.pbtxt", str(config).encode())
+        _write(folder / entry.tensor_path, values.tobytes())
+    _write(folder / "projector_config.pbtxt", str(config).encode())
 
 
 def write_words(folder: Path, frequencies: Mapping[str, Mapping[str, int]]) -> None:
@@ -177,7 +180,12 @@ def write_words(folder: Path, frequencies: Mapping[str, Mapping[str, int]]) -> N
     """
     for role, counts in frequencies.items():
         lines = (f"{word.translate(TSV_ESCAPES)}\t{count}\n" for word, count in counts.items())
-        write_atomically(folder / words_file(role), "".join(["word\tfrequency\n", *lines]).encode())
+        _write(folder / words_file(role), "".join(["word\tfrequency\n", *lines]).encode())
+
+
+def _write(path: Path, content: bytes) -> None:
+    """Writes a file atomically, and waits for its folder while that is away."""
+    waiting_for(path.parent, lambda: write_atomically(path, content))
 
 
 def words_file(role: str) -> str:

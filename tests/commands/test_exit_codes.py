@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from keras_tying.commands.exit_codes import run_command
+from keras_tying.training import TrainingInterrupted
 
 REPOSITORY = Path(__file__).parents[2]
 
@@ -30,6 +31,14 @@ def test_an_error_is_one_line_and_a_code(error, code, line, capsys):
     assert run_command(fail) == code
     (printed,) = capsys.readouterr().err.strip().splitlines()
     assert printed.startswith(line)
+
+
+def test_how_to_go_on_is_said_also_where_the_path_of_a_command_has_braces(capsys):
+    def stop():
+        raise TrainingInterrupted(run=Path("runs/a b"))
+
+    assert run_command(stop, "Continue with /{lab}/lm.py --resume {run}{options}") == 75
+    assert capsys.readouterr().out == "\nStopped. Continue with /{lab}/lm.py --resume 'runs/a b'\n"
 
 
 def test_a_mistake_in_the_code_is_not_hidden():

@@ -133,6 +133,8 @@ TEXT = "lm --train-file a --valid-file b --test-file c"
         ("lm --replicas -1 --strategy mirrored", "expected a whole number of at least 1"),
         ("lm --checkpoint-minutes nan", "expected a number of at least 0. Received: 'nan'"),
         ("lm --run ''", "expected a path. Received: ''"),
+        ("lm --run caf\udce9", "expected a path in UTF-8. Received: 'caf\\udce9'"),
+        ("lm --evaluate runs/caf\udce9", "expected a path in UTF-8. Received: 'runs/caf\\udce9'"),
         ("nmt --evaluate r --beam 0", "expected a whole number of at least 1. Received: '0'"),
         ("subspace --betas 2", "expected a number from 0 to 1. Received: '2'"),
         ("cluster --workers 0 -- a", "expected a whole number of at least 1"),

@@ -146,8 +146,19 @@ def test_words_with_other_white_space_survive_in_a_vocabulary(tmp_path):
 
 @pytest.mark.parametrize("word", ["x" * 2**20, "\0"])
 def test_a_word_that_its_file_cannot_hold_is_no_word(tmp_path, word):
+    with pytest.raises(ValueError, match=r"cannot hold a word of a megabyte or with a NUL.* as word 1\. "):
+        Vocabulary(["a", word, "<unk>", "<eos>"]).save(tmp_path / "vocabulary.txt")
+    assert not (tmp_path / "vocabulary.txt").exists()
     vocabulary = Vocabulary.from_tokens(["a", word, word, "<eos>"])
     assert vocabulary.words == ["<unk>", "<eos>", "a"]
+    vocabulary.save(tmp_path / "vocabulary.txt")
+    assert Vocabulary.load(tmp_path / "vocabulary.txt").words == vocabulary.words
+
+
+def test_a_byte_order_mark_is_refused_where_the_file_would_lose_it(tmp_path):
+    with pytest.raises(ValueError, match="nor start with a byte order mark"):
+        Vocabulary(["\ufeffa", "<unk>", "<eos>"]).save(tmp_path / "vocabulary.txt")
+    vocabulary = Vocabulary(["<unk>", "\ufeffa", "<eos>"])
     vocabulary.save(tmp_path / "vocabulary.txt")
     assert Vocabulary.load(tmp_path / "vocabulary.txt").words == vocabulary.words
 
@@ -193,6 +204,20 @@ def test_long_lines_are_cut_between_words_or_characters_or_refused(tmp_path, mon
         assert all(piece.endswith(" ") for piece in pieces[:-1]) or " " not in text
         with pytest.raises(ValueError, match=r"text.txt, line 1: expected at most 16 bytes"):
             list(read_lines(tmp_path / "text.txt"))
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_a_line_of_the_longest_length_is_one_line(tmp_path, monkeypatch, end):
+    monkeypatch.setattr("keras_tying.data.text.LONGEST_LINE", 16)
+    path = tmp_path / "text.txt"
+    for length in (14, 16):
+        lines = ["a " * (length // 2), "b"]
+        path.write_bytes("".join(f"{line}{end}" for line in lines).encode())
+        assert list(read_lines(path)) == list(read_lines(path, cut=True)) == lines
+    path.write_bytes(f"{'a ' * 9}{end}b{end}".encode())  # it is cut where it ends
+    assert list(read_lines(path, cut=True)) == ["a " * 9, "b"]
+    with pytest.raises(ValueError, match=r"line 1: expected at most 16 bytes"):
+        list(read_lines(path))
 
 
 @pytest.mark.parametrize(

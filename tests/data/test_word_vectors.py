@@ -44,6 +44,7 @@ def test_gensim_reads_the_files(tmp_path, matrix, name):
         ("a.bin", b"1 1\ncup \x00\x00\x80\x7f\n", "expected finite numbers .*: inf in word 1, of 'cup'"),
         ("a.bin", b"1 2\ncup \x00\x00\x80\x3f", "an end within word 1"),
         ("a.bin", b"2 1\ncup \x00\x00\x80\x3f\n", "2 words of 1 dimensions"),
+        ("a.bin", b"1 1\ncup \x00\x00\x80\x3f\nmoon \x00\x00\x80\x3f\n", "11 bytes after the last word"),
     ],
 )
 def test_a_malformed_file_is_named(tmp_path, name, content, message):

@@ -16,12 +16,24 @@ class Error(Exception):
     """As `gr.Error`."""
 
 
+class Textbox:
+    """As `gr.Textbox`."""
+
+    def __init__(self, *_, **__):
+        self.submit = MagicMock()
+
+
 @pytest.fixture
-def client(monkeypatch):
-    monkeypatch.setitem(sys.modules, "gradio", MagicMock(Error=Error))
+def page(monkeypatch):
+    monkeypatch.setitem(sys.modules, "gradio", MagicMock(Error=Error, Textbox=Textbox))
     spec = importlib.util.spec_from_file_location("page", PAGE)
     page = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(page)
+    return page
+
+
+@pytest.fixture
+def client(page):
     return page.Client
 
 
@@ -64,3 +76,11 @@ def test_a_server_that_is_no_service_is_named(client, serve, content):
 def test_what_is_no_address_is_named(client):
     with pytest.raises(Error, match=r"^Expected the address of a service, .* Received: foo/v1/models, .*$"):
         client("foo").models("attention")
+
+
+def test_the_page_opens_where_a_model_lacks_the_word_of_the_example(page):
+    client = MagicMock()
+    client.models.side_effect = lambda signature: ["mine"] if signature == "similar_words" else []
+    client.predict.return_value = {"similar": [[""]], "similarity": [[0.0]]}
+    page.page(client)
+    client.predict.assert_called_once_with("mine", "similar_words", words=["football"], k=5)

@@ -22,6 +22,7 @@ from keras_tying import training
 from keras_tying.backend import replicas
 from keras_tying.commands.exit_codes import CLOSED, RESUMABLE, USAGE
 from keras_tying.distribution.local_cluster import free_ports, run_cluster
+from keras_tying.distribution.strategies import WorkersMissing, wait_for_workers
 
 REPOSITORY = Path(__file__).parents[2]
 CLUSTER = ["-m", "keras_tying.distribution.local_cluster", "--workers", "2"]
@@ -330,6 +331,19 @@ def test_clocks_of_python_that_are_two_days_apart_change_nothing(tmp_path, comma
     models = [keras.saving.load_model(run / "model.keras") for run in (expected, received)]
     for pair in zip(*(model.get_weights() for model in models), strict=True):
         np.testing.assert_array_equal(*pair)
+
+
+def test_workers_find_each_other_at_addresses_of_ipv6():
+    ports = free_ports(2)
+    cluster = {"worker": [f"[::1]:{port}" for port in ports]}
+    try:
+        other = socket.create_server(("::1", ports[1]), family=socket.AF_INET6)
+    except OSError:
+        pytest.skip("this machine has no IPv6")
+    with other:
+        wait_for_workers(cluster, "worker", 0, minutes=0.5)
+    with pytest.raises(WorkersMissing, match=rf"worker 0 at \[::1\]:{ports[0]} cannot be reached"):
+        wait_for_workers(cluster, "worker", 1, minutes=0.001)
 
 
 def test_a_worker_that_never_comes_up_is_named(tmp_path, monkeypatch, run_here):

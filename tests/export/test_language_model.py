@@ -6,14 +6,14 @@ import pytest
 import tensorflow as tf
 
 from keras_tying import zoo
-from keras_tying.data import tokenize
+from keras_tying.data import Vocabulary, tokenize
 from keras_tying.export import export_language_model
 from keras_tying.export.language_model import ServedLanguageModel
 from keras_tying.export.rows import option
 from keras_tying.export.saving import trace
 from keras_tying.export.text import TextInGraph
 from keras_tying.inference import TrainedLanguageModel
-from keras_tying.layers import TiedEmbedding
+from keras_tying.layers import LSTM, TiedEmbedding
 from keras_tying.models import LanguageModel
 
 SENTENCES = ["\ufeffThe\u00a0yield\u3000statement\u2028is\x85used", "", "an object’s qwertyuiop, the!", "Ünïcode"]
@@ -148,6 +148,23 @@ def test_a_vocabulary_of_another_size_is_refused(tmp_path, vocabulary):
     model = zoo.ptb_small(vocabulary_size=len(vocabulary) + 1)
     with pytest.raises(ValueError, match=r"has 301 words. Received: a vocabulary of 300"):
         export_language_model(model, vocabulary, tmp_path / "1")
+
+
+def test_a_word_that_is_padding_in_the_model_is_refused_as_in_python(tmp_path):
+    vocabulary = Vocabulary(["the", "cat", "<unk>", "<eos>"])
+    layers = [LSTM(6, return_sequences=True, return_state=True)]
+    model = LanguageModel(TiedEmbedding(4, 6, mask_zero=True), layers)
+    trained = TrainedLanguageModel(model, vocabulary)
+    export_language_model(model, vocabulary, tmp_path / "1")
+    exported = tf.saved_model.load(tmp_path / "1").signatures
+    (expected,) = trained.score(["cat cat"])
+    received = exported["score"](sentences=tf.constant(["cat cat"]))["log_probability"]
+    np.testing.assert_allclose(received, [expected.log_probability], rtol=1e-5)
+    with pytest.raises(ValueError, match="must not contain id 0"):
+        trained.score(["cat the"])
+    for name, inputs in (("score", {"sentences": ["cat the"]}), ("next_word", {"prefix": ["cat the"], "k": 1})):
+        with pytest.raises(tf.errors.InvalidArgumentError, match="must not contain the word with id 0"):
+            exported[name](**{key: tf.constant(value) for key, value in inputs.items()})
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from scipy.special import expit as sigmoid
 
 from keras_tying import losses, metrics, zoo
 from keras_tying.layers import LSTM, CarriedState, TiedEmbedding
-from keras_tying.models import Example, LanguageModel, Losses
+from keras_tying.models import Example, JointLanguageModel, LanguageModel, Losses, Translator
 from keras_tying.optimizers import ClippedSGD
 from keras_tying.regularizers import ProjectionRegularizer
 from keras_tying.zoo import recurrent_language_model
@@ -139,6 +139,25 @@ def test_carried_windows_give_the_loss_of_one_long_window(rng):
     carried.reset_state()
     again = carried.evaluate(*windows, batch_size=3, verbose=0, return_dict=True)
     assert again == parts
+
+
+def test_a_state_is_carried_also_if_the_model_was_trained_and_evaluated_without(rng):
+    tokens, targets = rng.integers(0, V, (2, 6, 5))
+    early, late = small(), small()
+    late.set_weights(early.get_weights())
+    for model in (early, late):
+        model.compile(keras.optimizers.SGD(0.0))
+    for work in (late.fit, late.evaluate):
+        work(tokens, targets, batch_size=3, verbose=0)
+    for model in (early, late):
+        model.carry_state(3)
+        model.fit(tokens, targets, batch_size=3, verbose=0)
+    for ours, theirs in zip(late.carried.values, early.carried.values, strict=True):
+        assert np.any(ours)
+        np.testing.assert_array_equal(ours, theirs)
+    assert late.evaluate(tokens, targets, batch_size=3, verbose=0) == early.evaluate(
+        tokens, targets, batch_size=3, verbose=0
+    )
 
 
 def test_a_carried_state_needs_the_order_of_the_text(rng):
@@ -374,6 +393,36 @@ def test_perplexity_is_exact_over_uneven_batches(rng):
 def test_invalid_arguments_raise(arguments, message):
     with pytest.raises(ValueError, match=message):
         small(**arguments)
+
+
+class Doubling(TiedEmbedding):
+    def call(self, inputs, reverse=False):
+        return 2 * super().call(inputs, reverse=reverse)
+
+
+@pytest.mark.parametrize(
+    ("embedding", "message"),
+    [
+        (Doubling(V, H), "with their `call`"),
+        (TiedEmbedding(V, H, activity_regularizer="l2"), "no activity_regularizer"),
+    ],
+)
+def test_an_embedding_whose_scores_the_loss_cannot_know_is_refused(embedding, message):
+    units = keras.layers.Dense(H)
+    for make in (
+        lambda: LanguageModel(embedding, [units]),
+        lambda: JointLanguageModel(embedding, [units]),
+        lambda: Translator(embedding, units=H),
+    ):
+        with pytest.raises(ValueError, match=message):
+            make()
+
+
+def test_scoring_leaves_no_losses_of_its_graph(rng):
+    tokens = rng.integers(0, V, (2, 5))
+    model = zoo.awd_lstm(vocabulary_size=V, embedding_size=H, units=6)
+    model.score(tokens, tokens)
+    assert all(np.isfinite(float(loss)) for loss in model.losses)
 
 
 def test_call_with_targets_returns_losses(rng):

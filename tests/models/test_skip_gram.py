@@ -123,6 +123,24 @@ def test_other_optimizers_use_the_step_of_keras(model, batch, arguments):
     assert (np.array(model.embedding.embeddings) != before).any()
 
 
+class Doubling(keras.layers.Embedding):
+    def call(self, inputs):
+        return 2 * super().call(inputs)
+
+
+@pytest.mark.parametrize(
+    "embedding", [lambda: Doubling(V, H), lambda: TiedEmbedding(V, H, use_bias=False, activity_regularizer="l2")]
+)
+def test_embeddings_that_do_more_than_look_up_use_the_step_of_keras(batch, embedding):
+    losses = []
+    for optimizer in (keras.optimizers.SGD(0.0), keras.optimizers.Adam(0.0)):
+        keras.utils.set_random_seed(1)
+        model = SkipGram(embedding())
+        model.compile(optimizer)
+        losses.append(model.train_on_batch(batch, return_dict=True)["loss"])
+    assert losses[0] == pytest.approx(losses[1], rel=1e-6)
+
+
 @pytest.mark.parametrize("optimizer", [keras.optimizers.SGD, keras.optimizers.Adam])
 def test_regularizers_and_constraints_apply(batch, optimizer):
     embedding = TiedEmbedding(V, H, use_bias=False, embeddings_regularizer="l2", embeddings_constraint="unit_norm")

@@ -70,6 +70,7 @@ def refused(*command, message):
     (line,) = (line for line in finished.stderr.splitlines() if not line.startswith("WARNING"))
     assert line.startswith("error: ")
     assert message in line
+    return finished
 
 
 # Nothing is written before everything has been checked
@@ -287,6 +288,18 @@ def test_a_prepared_text_that_has_changed_is_named(texts, recipe, tmp_path):
     refused(LM, "--evaluate", run, message=f"{changed} is not the text this run was made with")
 
 
+def test_a_text_that_is_too_short_for_an_evaluation_is_refused_before_anything_is_measured(recipe, texts, tmp_path):
+    short = tmp_path / "short.txt"
+    short.write_text("the end\n")
+    files = ["--train-file", texts[0], "--valid-file", texts[1], "--test-file", short]
+    harness.succeed(LM, "--recipe", recipe, *files, "--run", tmp_path / "run")
+    for options, message in (
+        (["--temperature", "--mc-passes", 2], "With --mc-passes the test text needs at least"),
+        (["--temperature", "--dynamic"], "Dynamic evaluation needs a training text of at least 2,100 words"),
+    ):
+        assert not refused(LM, "--evaluate", tmp_path / "run", *options, message=message).stdout
+
+
 # Several runs of one command
 
 
@@ -365,7 +378,25 @@ def test_a_run_whose_best_epoch_is_lost_is_refused(aligned, tmp_path):
     runs, _, _ = aligned
     shutil.copytree(runs / "nnlm", tmp_path / "nnlm")
     shutil.rmtree(tmp_path / "nnlm" / "best")
-    refused(NNJM, "--resume", tmp_path / "nnlm", message="holds no intact best epoch")
+    refused(NNJM, "--resume", tmp_path / "nnlm", message="lacks the best epoch so far, 1")
+
+
+def test_a_run_whose_best_epoch_is_damaged_is_refused_before_it_goes_on(aligned, tmp_path):
+    runs, _, _ = aligned
+    run = tmp_path / "nnlm"
+    shutil.copytree(runs / "nnlm", run)
+    harness.succeed(NNJM, "--resume", run, "--epochs", 2)
+    _, best = sorted((run / "best").glob("*.safetensors"))
+    best.write_bytes(b"")
+    refused(NNJM, "--resume", run, "--epochs", 3, message="lacks the best epoch so far, 2")
+
+
+def test_results_that_cannot_be_recorded_are_refused_before_a_run_goes_on(texts, tmp_path):
+    options = ["--run", tmp_path / "run", "--restartable", "--set", "model.units=3", "optimisation.epochs=1"]
+    harness.succeed(LM, *options)
+    results = (tmp_path / "run" / "results.json").read_bytes()
+    refused(LM, *options, "--record", message="differ from the recipe")
+    assert (tmp_path / "run" / "results.json").read_bytes() == results
 
 
 def test_links_that_have_changed_are_named(aligned, tmp_path):

@@ -29,7 +29,7 @@ from keras_tying.training.callbacks import SaveCheckpoints, StopOnNaN, Validatio
 from keras_tying.training.checkpoints import Checkpoint, CheckpointStore, read_variables, write_variables
 from keras_tying.training.optimisation import decayed_rate
 from keras_tying.training.progress import read_progress
-from keras_tying.training.runs import training_record
+from keras_tying.training.runs import trained_in, training_record
 from keras_tying.zoo.recipes import LanguageModelRecipe, Model, WindowOptimisation, load_recipe
 
 OPTIMISATION = {"batch_size": 10, "sequence_length": 10, "epochs": 2, "full_rate_epochs": 5}
@@ -284,6 +284,14 @@ def test_a_run_whose_epochs_have_another_number_of_batches_is_not_continued(chec
     model, run = checkpoint
     with pytest.raises(ValueError, match=r"^An epoch of \S+ has 30 batches[^\n]*Received: 29\. Continue it"):
         SaveCheckpoints(run, minutes=60, batches=29, progress=Progress()).restore(model)
+
+
+def test_the_environments_of_a_run_are_in_the_order_of_its_parts():
+    progress = Progress()
+    for name in ("tensorflow", "tensorflow", "jax", "tensorflow"):
+        progress.train_in({"device": "CPU", "backend": name, "commit": "5e1f", "versions": {}})
+    assert [environment["backend"] for environment in progress.environments] == ["tensorflow", "jax", "tensorflow"]
+    assert trained_in(progress.environments)["backend"] == "tensorflow"
 
 
 def test_workers_that_read_another_checkpoint_than_the_chief_are_an_error(checkpoint, monkeypatch):

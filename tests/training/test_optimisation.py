@@ -4,7 +4,7 @@ import pytest
 
 from keras_tying.optimizers import ClippedAdam, ClippedSGD
 from keras_tying.training.optimisation import averaging_starts, make_optimizer
-from keras_tying.zoo.recipes import WindowOptimisation
+from keras_tying.zoo.recipes import TokenBatchOptimisation, WindowOptimisation
 
 
 def optimizer(updates_per_epoch=10, **settings):
@@ -29,6 +29,14 @@ def test_a_warm_up_before_the_cosine_makes_one_cycle():
     made = optimizer(learning_rate=0.8, final_learning_rate=0.0, schedule="cosine", warmup_epochs=1)
     expected = [0.0, 0.4, 0.8, 0.4, 0.0]
     assert rates(made, (0, 5, 10, 25, 40)) == pytest.approx(expected, abs=1e-6)
+
+
+def test_a_warm_up_that_is_longer_than_the_updates_is_named_with_them():
+    settings = TokenBatchOptimisation(
+        epochs=9, updates=25, warmup_epochs=3, schedule="cosine", final_learning_rate=0.0, decay=1.0
+    )
+    with pytest.raises(ValueError, match=r"fewer than the 2\.5 epochs .* warmup_epochs=3\.0, epochs=9, updates=25$"):
+        make_optimizer(settings, updates_per_epoch=10)
 
 
 def test_rmsprop_is_adam_without_momentum():

@@ -14,6 +14,7 @@ from tensorboard.plugins.projector.projector_config_pb2 import ProjectorConfig
 from tensorboard.plugins.scalar.summary_v2 import scalar_pb
 
 from keras_tying import zoo
+from keras_tying.optimizers import ClippedSGD, averaged_weights
 from keras_tying.training import RunSettings
 from keras_tying.training.tensorboard import EventFile, TensorBoardLog, hyper_parameters, write_results
 from keras_tying.zoo.recipes import LanguageModelRecipe, Loss, Model
@@ -30,7 +31,9 @@ TASK = SimpleNamespace(
 
 @pytest.fixture(scope="module")
 def model():
-    return zoo.recurrent_language_model(vocabulary_size=3, units=2, tied=False)
+    model = zoo.recurrent_language_model(vocabulary_size=3, units=2, tied=False)
+    model.compile("sgd")
+    return model
 
 
 @pytest.fixture
@@ -149,6 +152,26 @@ def test_the_projector_has_both_embeddings_of_an_untied_model_with_words_and_fre
         np.testing.assert_array_equal(vectors, np.asarray(matrix))
         words = (tmp_path / entry.metadata_path).read_text()
         assert words == "word\tfrequency\n<eos>\t5\na\t3\ntwo\\twords\t1\n"
+
+
+def test_sample_and_embeddings_are_those_of_the_averaged_weights(tmp_path):
+    model = zoo.recurrent_language_model(vocabulary_size=3, units=2)
+    model.compile(ClippedSGD(1.0, average_momentum=0.5))
+    words = np.array([[0, 1, 2]])
+    model.fit(words, words, epochs=3, verbose=0)
+    trained = np.array(model.embedding.embeddings)
+    with averaged_weights(model):
+        averaged = np.array(model.embedding.embeddings)
+    assert not np.array_equal(averaged, trained)
+    seen = []
+    task = SimpleNamespace(**{**vars(TASK), "sample": lambda model: seen.append(np.array(model.embedding.embeddings))})
+    callback = TensorBoardLog(tmp_path, task)
+    callback.set_model(model)
+    callback.on_epoch_end(0, METRICS)
+    written = np.fromfile(tmp_path / "tied_embedding.bytes", "<f4").reshape(trained.shape)
+    for shown in (*seen, written):
+        np.testing.assert_array_equal(shown, averaged)
+    np.testing.assert_array_equal(model.embedding.embeddings, trained)
 
 
 def test_hyper_parameters_have_the_names_that_set_takes(model):

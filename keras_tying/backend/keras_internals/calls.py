@@ -75,3 +75,11 @@ def forget_calls(layer):
     `Operation._inbound_nodes`: as in `was_called`.
     """
     layer._inbound_nodes.clear()
+
+
+def forget_losses(model):
+    """Removes the losses that the layers of a model added in their last call.
+
+    `Layer._clear_losses`: the public `Layer.losses` returns a copy of the list.
+    """
+    model._clear_losses()

@@ -26,6 +26,7 @@ def can_update_rows(model: keras.Model) -> bool:
         and not any((optimizer.use_ema, optimizer.gradient_accumulation_steps, optimizer.loss_scale_factor))
         and all(isinstance(each, keras.Variable) and each.trainable and each.constraint is None for each in matrices)
         and not model.losses
+        and model.only_looks_up
         and model.compute_dtype == "float32"
         and model.distribute_strategy.num_replicas_in_sync == 1
     )
