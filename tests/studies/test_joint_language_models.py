@@ -1,4 +1,6 @@
+import gzip
 import json
+import re
 import shutil
 
 import keras
@@ -7,10 +9,10 @@ import pytest
 
 from keras_tying import zoo
 from keras_tying.data import SPLITS, Vocabulary, parallel_files, save_word_vectors
-from keras_tying.training import TrainingInterrupted
+from keras_tying.training import TrainingInterrupted, environment
 from studies import joint_grid
-from studies.joint_grid import load_study, model_file, position_weights, results_file, train_grid, word_weights
-from studies.joint_language_models import draw_plots, is_lower, joint_page, ordering_table
+from studies.joint_grid import claimed, load_study, model_file, position_weights, results_file, train_grid, word_weights
+from studies.joint_language_models import draw_plots, is_lower, joint_page
 
 PNG = b"\x89PNG"
 VOCABULARY = Vocabulary(["a", "b", "<unk>", "<eos>"])
@@ -189,6 +191,7 @@ def test_a_grid_is_trained_and_a_finished_cell_is_not_trained_again(train, train
     assert {name: figures[name] for name in ("device", "commit")} == {n: results[n] for n in ("device", "commit")}
     assert figures["wall_time_seconds"] > 0
     assert {path.name for path in (tmp_path / "runs" / "own-text").iterdir()} == {
+        "grid.lock",
         "nnjm-1.keras",
         "nnjm-global-bs-1.keras",
     }
@@ -198,6 +201,31 @@ def test_a_grid_is_trained_and_a_finished_cell_is_not_trained_again(train, train
     assert again["cells"]["NNJM"]["runs"]["1"] == figures
     (tmp_path / "train.src").unlink()  # a finished grid does not even read its text
     assert train() == again
+
+
+def test_a_cell_that_another_process_trains_is_left_to_it(train, trained, tmp_path):
+    (tmp_path / "runs" / "own-text").mkdir(parents=True)
+    with claimed(model_file(tmp_path / "runs" / "own-text", "NNJM", 1)):
+        results = train(main_only=True)
+    assert trained == ["nnjm-2"]
+    assert set(results["cells"]["NNJM"]["runs"]) == {"2"}
+    assert set(train(main_only=True)["cells"]["NNJM"]["runs"]) == {"1", "2"}
+
+
+def test_results_that_another_process_writes_stay_and_are_not_trained_again(train, trained, folder, monkeypatch):
+    path, fit, other = results_file(folder, "own-text"), joint_grid.fit, {"valid": 7.0}
+
+    def fit_while_another_writes(task, model, run):
+        results = {"data": {}, "optimisation": {}, **environment()}
+        path.parent.mkdir()
+        path.write_text(json.dumps({**results, "cells": {"NNJM": {"model": "nnjm", "runs": {"2": other}}}}))
+        return fit(task, model, run)
+
+    monkeypatch.setattr(joint_grid, "fit", fit_while_another_writes)
+    runs = train(main_only=True)["cells"]["NNJM"]["runs"]
+    assert trained == ["nnjm-1"]
+    assert runs["2"] == other
+    assert runs["1"]["epochs"] == 2
 
 
 def test_a_cell_that_was_interrupted_is_the_next(train, trained, monkeypatch, folder):
@@ -329,6 +357,19 @@ def test_links_that_are_missing_are_made_once(train, folder, tmp_path, monkeypat
     assert made == ["spaces"]
 
 
+def test_links_of_the_zoo_are_those_of_a_grid(train, folder, tmp_path):
+    toml, links = folder / "studies" / "nnjm.toml", folder / "links"
+    without = re.sub(r', "[a-z]+[.]align"', "", toml.read_text())
+    toml.write_text(without.replace('title = "Own"', 'title = "Own"\nlinks = "links"'))
+    links.mkdir()
+    for split in ("train", "valid", "test"):
+        text = tmp_path / f"{split}.align"
+        (links / f"{split}.align.gz").write_bytes(gzip.compress(text.read_bytes()))
+        text.unlink()
+    train(main_only=True, seeds=1)
+    assert results_file(folder, "own-text").exists()
+
+
 def test_published_figures_stand_beside_measured_ones(folder):
     results_of(folder, "own-text", {"NNJM": [9.0, 9.2], "NNLM": [99.0]})
     text = joint_page(folder)
@@ -446,24 +487,3 @@ vectors = { target = "vectors.txt" }
     assert [7.0, -7.0] in keras.ops.convert_to_numpy(model.embedding.embeddings).tolist()
     assert (model.embedding.trainable, model.source_embedding.trainable) == (False, True)
     assert results_file(folder, "pairs").exists()
-
-
-def test_a_comparison_of_models_with_different_alignments_is_marked(folder):
-    grid = load_study(folder).grids["other"].model_copy(update={"other_alignment": "f74e"})
-
-    def cell(model, *commits, window=7):
-        runs = {str(seed): {"test": float(seed), "commit": commit} for seed, commit in enumerate(commits, 1)}
-        return {"model": model, "arguments": {"window": window}, "runs": runs}
-
-    cells = {"old": cell("nnjm", "f74e"), "new": cell("nnjm", "8dc7"), "both": cell("nnjm", "f74e", "8dc7")}
-    cells |= {"mean": cell("nnjm_global", "8dc7", window=0), "nnlm": cell("nnlm", "8dc7")}
-
-    def marked(lower, higher):
-        pairs = [joint_grid.Pair(lower=lower, higher=higher)]
-        ordering = joint_grid.Ordering(title="", lower="one", higher="other", pairs=pairs)
-        made = ordering_table(ordering, ["other"], {"other": set(cells)}, {"other": {"cells": cells}}, {"other": grid})
-        return "other alignment" in made
-
-    assert [marked("old", each) for each in cells] == [False, True, True, False, False]
-    assert [marked("both", each) for each in cells] == [True, True, False, False, False]
-    assert not marked("nnlm", "mean")
