@@ -174,14 +174,14 @@ def remove_unfinished(folder: Path, only: str | None = None) -> None:
 
 
 @contextmanager
-def locked(path: Path, refusal: str) -> Iterator[None]:
+def locked(path: Path, refusal: str | None = None) -> Iterator[None]:
     """Holds the lock of a file, which ends with the process at the latest.
 
     Where the file system has no locks, a warning is logged.
 
     Args:
         path: The file, created if it does not exist.
-        refusal: The error if another process holds the lock.
+        refusal: The error if another process holds the lock. Default: it is waited for.
 
     Raises:
         BlockingIOError: If another process holds the lock.
@@ -194,7 +194,7 @@ def locked(path: Path, refusal: str) -> Iterator[None]:
     handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
     try:
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(handle, fcntl.LOCK_EX if refusal is None else fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise BlockingIOError(refusal) from None
         except OSError as error:

@@ -4,6 +4,7 @@ import math
 import shutil
 import statistics
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Literal
 
@@ -12,7 +13,7 @@ import numpy as np
 from pydantic import Field
 
 from keras_tying.data import Bitext, JointSamples, Vocabulary, load_parallel, vectors_for
-from keras_tying.files import replacing
+from keras_tying.files import locked, replacing
 from keras_tying.tables import Table, load_table
 from keras_tying.tasks import JointLanguageModelTask
 from keras_tying.tasks.joint_language_model import align_files, bitexts, learn_vocabularies
@@ -72,7 +73,9 @@ class Grid(Table):
     optimisation: SampleOptimisation = SampleOptimisation()
     rates_of: str | None = None
     """Name of a grid of the same text whose results choose the learning rate of this one (see `best_rate`), and whose
-    alignment it uses."""
+    alignment it uses if it has no links."""
+    links: str | None = None
+    """Folder with the links of the pairs, `SPLIT.align.gz`, relative to the zoo's folder."""
     other_alignment: str | None = None
     """Commit of the runs that were trained with another word alignment than the other runs of the grid."""
     corpus: str | None = None
@@ -221,16 +224,17 @@ def _with_chosen_rate(study: JointStudy, name: str, folder: Path) -> Grid:
 def train_grid(
     study: JointStudy, name: str, todo: Iterable[Todo], data_dir: Path, runs: Path, folder: Path | None = None
 ) -> None:
-    """Trains the cells of a grid that have no results, and writes the results after each of them.
+    """Trains the cells of a grid that have no results, and adds the results of each of them to the grid's.
 
-    A cell whose training was interrupted is resumed.
+    A cell whose training was interrupted is resumed. Several processes can train one grid at once: each takes the next
+    cell that no other is training.
 
     Args:
         study: The study.
         name: Name of a grid.
         todo: Cells of the grid, as `study.todo` gives them.
         data_dir: Folder of the grid's files.
-        runs: Folder of runs; the trained models stay there.
+        runs: Folder of runs; the trained models stay there. All processes that train a grid have the same.
         folder: The zoo's folder, which has the results. Default: where the recipes are.
 
     Raises:
@@ -244,45 +248,82 @@ def train_grid(
     alignment, runs = runs / (grid.rates_of or name) / "alignment", runs / name
     path = results_file(folder, name)
     settings = {"data": grid.data.model_dump(), "optimisation": grid.optimisation.model_dump()}
-    recorded = read_results(path) or {"cells": {}, **settings}
+    recorded = read_results(path) or settings
     if any(settings[part].get(name) != value for part in settings for name, value in recorded[part].items()):
         raise ValueError(
             f"{path} has results of other settings than the study's. Expected: {settings}. Move it elsewhere."
         )
-    cells = recorded["cells"]
-    done = {(cell_name, int(seed)) for cell_name, cell in cells.items() for seed in cell["runs"]}
-    todo = [(cell_name, cell, seed) for cell_name, cell, seed in todo if (cell_name, seed) not in done]
+    todo = [each for each in todo if not _is_measured(path, each)]
     if not todo:
         return
-    texts = bitexts(_files(grid, data_dir, alignment), grid.data)
+    runs.mkdir(parents=True, exist_ok=True)
+    with locked(runs / "grid.lock"):  # links that two processes make at once would differ
+        texts = bitexts(_files(grid, data_dir, alignment, folder), grid.data)
     words = learn_vocabularies(texts["train"], grid.data)
     samples = {split: text.encode(*words) for split, text in texts.items()}
-    results = {
+    about = {
         "grid": name,
         "command": f"python train/nnjm_grid.py {name} --data-dir DIR",
         **settings,
         "samples": {split: len(each) for split, each in samples.items()},
-        **trained_in([*([recorded] if cells else []), environment()]),
-        "cells": cells,
     }
-    for cell_name, cell, seed in todo:
-        print(f"{name}: {cell_name}, seed {seed}", flush=True)
-        task = make_task(grid, cell, seed, samples, words)
-        model = _build(task, study, cell, runs, data_dir)
-        measured = _train(task, model, model_file(runs, cell_name, seed))
-        entry = cells.setdefault(cell_name, {"model": cell.model, "arguments": cell.arguments, "runs": {}})
-        entry["runs"][str(seed)] = measured
-        write_results(path, results)
+    for each in todo:
+        cell_name, cell, seed = each
+        trained = model_file(runs, cell_name, seed)
+        with suppress(BlockingIOError), claimed(trained):
+            if _is_measured(path, each):  # by another process, since this one began
+                continue
+            print(f"{name}: {cell_name}, seed {seed}", flush=True)
+            task = make_task(grid, cell, seed, samples, words)
+            measured = _train(task, _build(task, study, cell, runs, data_dir), trained)
+            with locked(runs / "grid.lock"):
+                _record(path, about, each, measured)
 
 
-def _files(grid: Grid, data_dir: Path, alignment: Path) -> dict[str, list[str]]:
-    """The grid's files in the data folder; missing links are made once and kept in `alignment`."""
+@contextmanager
+def claimed(trained: Path) -> Iterator[None]:
+    """Keeps other processes from training a cell.
+
+    Args:
+        trained: Path of the trained model.
+
+    Raises:
+        BlockingIOError: If another process is training it.
+    """
+    lock = trained.with_suffix(".lock")
+    with locked(lock, f"{trained} is being trained by another process. Wait until it ends, or stop it."):
+        yield
+        lock.unlink()
+
+
+def _is_measured(path: Path, todo: Todo) -> bool:
+    """Whether the results at a path have those of a cell and seed."""
+    cell, _, seed = todo
+    cells = (read_results(path) or {"cells": {}})["cells"]
+    return cell in cells and str(seed) in cells[cell]["runs"]
+
+
+def _record(path: Path, about: dict[str, Any], todo: Todo, measured: dict[str, Any]) -> None:
+    """Adds the results of a cell and seed to those of a grid."""
+    cell_name, cell, seed = todo
+    recorded = read_results(path)
+    cells = recorded["cells"] if recorded else {}
+    entry = cells.setdefault(cell_name, {"model": cell.model, "arguments": cell.arguments, "runs": {}})
+    entry["runs"][str(seed)] = measured
+    environments = [*([recorded] if recorded else []), environment()]
+    write_results(path, {**about, **trained_in(environments), "cells": cells})
+
+
+def _files(grid: Grid, data_dir: Path, alignment: Path, folder: Path) -> dict[str, list[str]]:
+    """The grid's files in the data folder, with its links; missing links are made once and kept in `alignment`."""
     if grid.corpus:
         splits = load_parallel(grid.corpus, *grid.languages, data_dir).splits
         pairs = {split: part for split, (part,) in splits.items() if isinstance(part, Bitext)}
         files = {split: [str(part.source), str(part.target)] for split, part in pairs.items()}
     else:
         files = {split: [str(data_dir / file) for file in each] for split, each in grid.files.items()}
+    if grid.links:
+        return {split: [*each, str(folder / grid.links / f"{split}.align.gz")] for split, each in files.items()}
     if all(len(each) == 3 for each in files.values()):
         return files
     kept = {split: alignment / f"{i}.align" for i, split in enumerate(files)}

@@ -6,6 +6,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -193,6 +194,21 @@ def test_a_lock_is_refused_to_others_and_ends_with_its_killed_process(tmp_path):
         process.wait()
     with locked(path, "another has it"):
         pass
+
+
+def test_a_lock_without_a_refusal_is_waited_for(tmp_path):
+    got = threading.Event()
+
+    def wait():
+        with locked(tmp_path / "lock"):
+            got.set()
+
+    thread = threading.Thread(target=wait)
+    with locked(tmp_path / "lock"):
+        thread.start()
+        assert not got.wait(0.2)
+    assert got.wait(60)
+    thread.join()
 
 
 def test_a_lock_that_is_a_link_is_not_followed(tmp_path):

@@ -14,7 +14,8 @@ DESCRIPTION = """Trains the cells of the study of joint language models that hav
 {command}                                         only the plots
 
 The study is zoo/studies/nnjm.toml, which names the grids and their files in DIR; its results are in zoo/results, and
-`make zoo` makes its page, zoo/nnjm.md. After Ctrl-C the same command resumes training.
+`make zoo` makes its page, zoo/nnjm.md. After Ctrl-C the same command resumes training. Several processes can train a
+grid at once, in the same folder of runs: each takes the next cell that no other is training.
 """
 
 

@@ -1,4 +1,6 @@
+import gzip
 import json
+import re
 import shutil
 
 import keras
@@ -7,9 +9,9 @@ import pytest
 
 from keras_tying import zoo
 from keras_tying.data import SPLITS, Vocabulary, parallel_files, save_word_vectors
-from keras_tying.training import TrainingInterrupted
+from keras_tying.training import TrainingInterrupted, environment
 from studies import joint_grid
-from studies.joint_grid import load_study, model_file, position_weights, results_file, train_grid, word_weights
+from studies.joint_grid import claimed, load_study, model_file, position_weights, results_file, train_grid, word_weights
 from studies.joint_language_models import draw_plots, is_lower, joint_page, ordering_table
 
 PNG = b"\x89PNG"
@@ -189,6 +191,7 @@ def test_a_grid_is_trained_and_a_finished_cell_is_not_trained_again(train, train
     assert {name: figures[name] for name in ("device", "commit")} == {n: results[n] for n in ("device", "commit")}
     assert figures["wall_time_seconds"] > 0
     assert {path.name for path in (tmp_path / "runs" / "own-text").iterdir()} == {
+        "grid.lock",
         "nnjm-1.keras",
         "nnjm-global-bs-1.keras",
     }
@@ -198,6 +201,31 @@ def test_a_grid_is_trained_and_a_finished_cell_is_not_trained_again(train, train
     assert again["cells"]["NNJM"]["runs"]["1"] == figures
     (tmp_path / "train.src").unlink()  # a finished grid does not even read its text
     assert train() == again
+
+
+def test_a_cell_that_another_process_trains_is_left_to_it(train, trained, tmp_path):
+    (tmp_path / "runs" / "own-text").mkdir(parents=True)
+    with claimed(model_file(tmp_path / "runs" / "own-text", "NNJM", 1)):
+        results = train(main_only=True)
+    assert trained == ["nnjm-2"]
+    assert set(results["cells"]["NNJM"]["runs"]) == {"2"}
+    assert set(train(main_only=True)["cells"]["NNJM"]["runs"]) == {"1", "2"}
+
+
+def test_results_that_another_process_writes_stay_and_are_not_trained_again(train, trained, folder, monkeypatch):
+    path, fit, other = results_file(folder, "own-text"), joint_grid.fit, {"valid": 7.0}
+
+    def fit_while_another_writes(task, model, run):
+        results = {"data": {}, "optimisation": {}, **environment()}
+        path.parent.mkdir()
+        path.write_text(json.dumps({**results, "cells": {"NNJM": {"model": "nnjm", "runs": {"2": other}}}}))
+        return fit(task, model, run)
+
+    monkeypatch.setattr(joint_grid, "fit", fit_while_another_writes)
+    runs = train(main_only=True)["cells"]["NNJM"]["runs"]
+    assert trained == ["nnjm-1"]
+    assert runs["2"] == other
+    assert runs["1"]["epochs"] == 2
 
 
 def test_a_cell_that_was_interrupted_is_the_next(train, trained, monkeypatch, folder):
@@ -327,6 +355,19 @@ def test_links_that_are_missing_are_made_once(train, folder, tmp_path, monkeypat
     train(main_only=True, seeds=1)
     train(main_only=True)
     assert made == ["spaces"]
+
+
+def test_links_of_the_zoo_are_those_of_a_grid(train, folder, tmp_path):
+    toml, links = folder / "studies" / "nnjm.toml", folder / "links"
+    without = re.sub(r', "[a-z]+[.]align"', "", toml.read_text())
+    toml.write_text(without.replace('title = "Own"', 'title = "Own"\nlinks = "links"'))
+    links.mkdir()
+    for split in ("train", "valid", "test"):
+        text = tmp_path / f"{split}.align"
+        (links / f"{split}.align.gz").write_bytes(gzip.compress(text.read_bytes()))
+        text.unlink()
+    train(main_only=True, seeds=1)
+    assert results_file(folder, "own-text").exists()
 
 
 def test_published_figures_stand_beside_measured_ones(folder):
