@@ -1,6 +1,7 @@
 """The code is as docs/architecture.md says: which package imports which, what `import keras_tying` needs."""
 
 import ast
+import configparser
 import re
 import subprocess
 import sys
@@ -106,3 +107,11 @@ def test_tab_completion_shows_the_public_packages():
 def test_an_unknown_attribute_is_an_attribute_error():
     with pytest.raises(AttributeError, match="'keras_tying' has no attribute 'layer'"):
         _ = kt.layer
+
+
+def test_every_package_is_installed():
+    setup = configparser.ConfigParser()
+    setup.read(REPOSITORY / "setup.cfg")
+    installed = setup["options"]["packages"].split()
+    found = {".".join(path.parent.relative_to(REPOSITORY).parts) for path in LIBRARY.rglob("__init__.py")}
+    assert sorted(installed) == sorted(found | {"keras_tying.recipes"})

@@ -171,6 +171,8 @@ def _dropout_layers(dropout, num_layers, dtype):
     rates, noise_shape = [dropout] * (num_layers + 1), None
     if isinstance(dropout, VariationalDropout):  # recurrent layers have dropout of their inputs
         rates, noise_shape = [0.0] * num_layers + [dropout.outputs], ONE_MASK_PER_WINDOW
+        if dropout.shared:  # those of later layers are dropped where they are hidden states
+            rates[0] = dropout.inputs
     return [
         [Dropout(rate, noise_shape=noise_shape, dtype=dtype, name=f"dropout_{i}")] if rate else []
         for i, rate in enumerate(rates)
@@ -181,5 +183,6 @@ def _recurrent_dropout(dropout):
     """The arguments of recurrent layers for variational dropout."""
     if not isinstance(dropout, VariationalDropout):
         return {}
-    shared = {"shared_dropout_masks": True, "drop_outputs": True} if dropout.shared else {}
-    return {"dropout": dropout.inputs, "recurrent_dropout": dropout.hidden, **shared}
+    if dropout.shared:
+        return {"recurrent_dropout": dropout.hidden, "shared_dropout_masks": True, "drop_outputs": True}
+    return {"dropout": dropout.inputs, "recurrent_dropout": dropout.hidden}

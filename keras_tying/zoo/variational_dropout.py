@@ -14,17 +14,17 @@ class VariationalDropout:
 
     There are two published versions. By default (Gal and Ghahramani) inputs and hidden states have separate masks, one
     per gate of an LSTM. With `shared` (Inan et al.) the hidden state of a layer has one mask for the recurrence, the
-    next layer and the output embedding, and `inputs` and `outputs` must be 0.
+    next layer and the output embedding; `outputs` must be 0.
 
     Args:
         words: Rate of embedded words: a word dropped in a row is dropped at all its positions in that row.
-        inputs: Rate of the inputs of each recurrent layer.
+        inputs: Rate of the inputs of each recurrent layer; with `shared`, of the embedded words before the first one.
         hidden: Rate of hidden states in the recurrence.
         outputs: Rate of the outputs of the last layer.
         shared: Boolean, whether each layer has one mask for all uses of its hidden state.
 
     Raises:
-        ValueError: If a rate is outside [0, 1), or `shared` is combined with `inputs` or `outputs`.
+        ValueError: If a rate is outside [0, 1), or `shared` is combined with `outputs`.
 
     Example:
 
@@ -46,10 +46,10 @@ class VariationalDropout:
     def __post_init__(self):
         for name in ("words", "inputs", "hidden", "outputs"):
             check_rate(name, getattr(self, name))
-        if self.shared and (self.inputs or self.outputs):
+        if self.shared and self.outputs:
             raise ValueError(
-                "With `shared`, `inputs` and `outputs` must be 0: the mask of `hidden` is used for them. "
-                f"Received: inputs={self.inputs}, outputs={self.outputs}"
+                "With `shared`, `outputs` must be 0: the mask of `hidden` is used for them. "
+                f"Received: outputs={self.outputs}"
             )
 
 

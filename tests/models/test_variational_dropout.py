@@ -59,6 +59,17 @@ def test_recurrence_next_layer_and_output_share_a_mask(rng):
         hidden = outputs
 
 
+def test_inputs_beside_shared_masks_drop_units_of_embedded_words_for_the_window(rng):
+    model = model_with(inputs=0.5, hidden=0.5, shared=True)
+    dropout, *others = model.hidden_layers
+    assert [layer.name for layer in others] == ["recurrent_0", "recurrent_1"]
+    assert [(layer.dropout, layer.recurrent_dropout) for layer in others] == [(0.0, 0.5)] * 2
+    embedded = np.array(model.embedding(rng.integers(0, V, (3, 6))))
+    dropped = np.array(dropout(embedded, training=True)) == 0
+    assert np.array_equal(dropped, np.repeat(dropped[:, :1], 6, axis=1))
+    assert 0.3 < dropped.mean() < 0.7
+
+
 def test_carried_states_are_not_masked(rng):
     model = model_with(hidden=0.5, shared=True)
     _, states = model.hidden_states(rng.integers(0, V, (2, 5)), training=True)
@@ -95,7 +106,7 @@ def test_vd_lstm_small_reuses_the_embedding_without_a_bias(tied, parameters):
     [
         ({"words": 1.0}, r"`words` must be in \[0, 1\). Received: words=1.0"),
         ({"hidden": -0.1}, r"`hidden` must be in \[0, 1\). Received: hidden=-0.1"),
-        ({"hidden": 0.3, "inputs": 0.2, "shared": True}, r"must be 0: .* Received: inputs=0.2"),
+        ({"hidden": 0.3, "outputs": 0.2, "shared": True}, r"must be 0: .* Received: outputs=0.2"),
         (1.0, r"`dropout` must be in \[0, 1\). Received: dropout=1.0"),
     ],
 )
