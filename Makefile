@@ -1,4 +1,4 @@
-# `make train`, `make test` and the others set themselves up: Python 3.11 or newer with venv is all they need.
+# `make train`, `make test` and the others set themselves up: Python 3.11 to 3.13 with venv is all they need.
 PYTHON ?= python3
 VENV ?= .venv
 BIN = $(VENV)/bin

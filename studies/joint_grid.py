@@ -81,6 +81,8 @@ class Grid(Table):
     corpus: str | None = None
     """Name of a parallel corpus, from `languages[0]` to `languages[1]`, instead of `files`; it is aligned."""
     languages: tuple[str, str] = ("fr", "en")
+    sentence_length: int | None = None
+    """Maximum number of source words in the global context. Default: that of the study."""
     files: dict[str, list[str]] = Field(default_factory=dict)
     """Source, target and links of each split, relative to the data folder; splits without links are aligned."""
 
@@ -130,7 +132,7 @@ class JointStudy(Section):
     columns: list[str]
     """Grids whose results are columns of the tables that name no others."""
     sentence_length: int
-    """Maximum number of source words in the global context."""
+    """Maximum number of source words in the global context, for grids that have none of their own."""
     grids: dict[str, Grid]
     groups: dict[str, Group]
     sweeps: dict[str, list[Point]]
@@ -275,7 +277,8 @@ def train_grid(
                 continue
             print(f"{name}: {cell_name}, seed {seed}", flush=True)
             task = make_task(grid, cell, seed, samples, words)
-            measured = _train(task, _build(task, study, cell, runs, data_dir), trained)
+            length = grid.sentence_length or study.sentence_length
+            measured = _train(task, _build(task, length, cell, runs, data_dir), trained)
             with locked(runs / "grid.lock"):
                 _record(path, about, each, measured)
 
@@ -348,10 +351,10 @@ def make_task(
     return task
 
 
-def _build(task: JointLanguageModelTask, study: JointStudy, cell: Cell, runs: Path, data_dir: Path) -> keras.Model:
+def _build(task: JointLanguageModelTask, length: int, cell: Cell, runs: Path, data_dir: Path) -> keras.Model:
     keras.utils.set_random_seed(task.settings.seed)
     keras.backend.clear_session()
-    model = task.build_model_for(study.sentence_length)
+    model = task.build_model_for(length)
     if cell.word_vectors:
         start = model_file(runs, cell.word_vectors, task.settings.seed)
         if not start.exists():

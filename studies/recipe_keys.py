@@ -31,7 +31,9 @@ def key_parts() -> list[str]:
     for name, kind in SHARED.items():
         parts += [f"### `[{name}]`", key_table(kind)]
     parts += ["Some of these defaults depend on the task:", default_table()]
-    for task in RECIPES:
+    for task, recipe in RECIPES.items():
+        if own := [name for name in recipe.model_fields if name not in Recipe.model_fields]:
+            parts += [f"### Every recipe for `{task}`", key_table(recipe, own)]
         data, optimisation = table_of(task, "data"), table_of(task, "optimisation")
         parts += [f"### `[data]` for `{task}`", key_table(data)]
         own = [name for name in optimisation.model_fields if name not in Optimisation.model_fields]

@@ -135,10 +135,16 @@ class LanguageModelTask(TextTask):
         return dict.fromkeys(model.embedding_matrices(), self.vocabulary.frequencies(self.ids["train"]))
 
     def last_metrics(self, progress: Progress) -> dict[str, Any]:
-        return {"train_perplexity": progress.history[-1]["perplexity"]}
+        history = progress.history
+        best = min(history, key=lambda metrics: metrics["val_perplexity"])
+        during = best if self.recipe.train_perplexity == "best_epoch" else history[-1]
+        return {"train_perplexity": during["perplexity"]}
 
     def measure(self, model: keras.Model) -> dict[str, Any]:
+        rows = self.recipe.optimisation.batch_size
+        after = self.recipe.train_perplexity == "trained_model"
         return {
+            **({"train_perplexity": stream_perplexity(model, self.ids["train"], rows)} if after else {}),
             "validation_perplexity": stream_perplexity(model, self.ids["valid"]),
             "test_perplexity": stream_perplexity(model, self.ids["test"]),
         }

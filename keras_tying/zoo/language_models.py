@@ -217,13 +217,7 @@ def rhn(tied=True, depth=10, vocabulary_size=10_000, dropout=None, **kwargs):
             f"Recurrent highway layers have no `shared` masks; use `shared=False`. Received: dropout={dropout}"
         )
     check_needed("LSTM layers", unit_forget_bias=kwargs.get("unit_forget_bias"))
-    settings = {
-        "units": 830,
-        "num_layers": 1,
-        "initializer_range": 0.04,
-        "recurrent_bias_initializer": "zeros",
-        **kwargs,
-    }
+    settings = {"units": 830, "num_layers": 1, "initializer_range": 0.04, **kwargs}
     return recurrent_language_model(
         vocabulary_size, recurrent_layer=partial(RecurrentHighway, depth=depth), tied=tied, dropout=dropout, **settings
     )

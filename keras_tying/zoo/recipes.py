@@ -111,7 +111,7 @@ class Measured(Table):
     """The metrics of a run of the recipe, written by the command of the run."""
 
     train_perplexity: float | None = None
-    """Perplexity of the training text. For language models: during the last epoch."""
+    """Perplexity of the training text. For language models: what the key `train_perplexity` of the recipe says."""
     validation_perplexity: float | None = None
     """Perplexity of the validation text."""
     test_perplexity: float | None = None
@@ -211,6 +211,9 @@ class WindowOptimisation(Optimisation):
 
 class LanguageModelRecipe(Recipe):
     task: Literal["language_model"] = "language_model"
+    train_perplexity: Literal["last_epoch", "best_epoch", "trained_model"] = "last_epoch"
+    """What the perplexity of the training text in the results is: that during the last epoch or the one with the best
+    validation perplexity, both with dropout, or that of the trained model, without."""
     data: TextData = TextData()
     optimisation: WindowOptimisation = WindowOptimisation()
 

@@ -36,7 +36,8 @@ def dl4mt(
 
     Returns:
         A built `Translator`: 32,268,500 parameters without the embeddings and the output bias. English to French
-        has 168M untied and 122M with the decoder tied (87k and 92k types), 79M three-way tied (94k types).
+        has 168M untied and 122M with the decoder tied (87k and 92k types), and 79M three-way tied (94k types), where
+        the paper has 80M.
 
     Raises:
         ValueError: If `tying` is unknown, a size is below 1, or the vocabulary sizes differ with three-way tying.

@@ -11,9 +11,10 @@ from keras_tying.commands.lm import COMMAND
 from keras_tying.commands.options import parse
 from keras_tying.commands.train import _new_settings
 from keras_tying.data import SPLITS, Corpus, load_corpus, prepare_text, windows
+from keras_tying.inference.language_model import stream_perplexity
 from keras_tying.tasks import LanguageModelTask
 from keras_tying.tasks.language_model import WindowBatches, untied_parameters
-from keras_tying.training import RunSettings
+from keras_tying.training import Progress, RunSettings
 from keras_tying.zoo.recipes import LanguageModelRecipe, Model, TextData
 
 
@@ -35,6 +36,18 @@ def test_a_corpus_with_fewer_words_than_the_recipe_is_refused():
 def test_the_untied_parameters_are_those_of_an_untied_model(arguments):
     model, untied = (zoo.recurrent_language_model(30, 32, **each) for each in (arguments, {**arguments, "tied": False}))
     assert untied_parameters(model) == untied.count_params()
+
+
+def test_the_perplexity_of_the_training_text_is_the_one_that_the_recipe_names(rng):
+    history = [{"perplexity": train, "val_perplexity": valid} for train, valid in ((9.0, 8.0), (7.0, 6.0), (5.0, 7.0))]
+    model, ids = zoo.recurrent_language_model(30, 8), rng.integers(0, 30, 200, np.int32)
+    expected = {"last_epoch": 5.0, "best_epoch": 7.0, "trained_model": stream_perplexity(model, ids, batch_size=20)}
+    for choice, perplexity in expected.items():
+        recipe = LanguageModelRecipe(model=Model(name="ptb_small"), train_perplexity=choice)
+        task = LanguageModelTask(RunSettings(recipe_name="test", seed=1, command="", recipe=recipe))
+        task.ids = dict.fromkeys(SPLITS, ids)
+        results = {**task.last_metrics(Progress(epoch=3, history=history)), **task.measure(model)}
+        assert results["train_perplexity"] == perplexity
 
 
 def own_text(tmp_path, lines, **data):

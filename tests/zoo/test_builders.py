@@ -159,7 +159,7 @@ LANGUAGE_MODELS = {
                 "transform_bias": -2.0,
                 "kernel_initializer": "uniform 0.04",
                 "recurrent_initializer": "uniform 0.04",
-                "bias_initializer": "zeros",
+                "bias_initializer": "uniform 0.04",
             },
             dropout(0.75, **PER_WINDOW),
         ],
