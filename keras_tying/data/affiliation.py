@@ -25,8 +25,9 @@ def affiliate(links: np.ndarray, source_starts: np.ndarray, target_starts: np.nd
     Two sentence pairs. The first links a-x and c-x of "a b c <eos>" and "x y z <eos>". The second, "a <eos>" and
     "x <eos>", has no links.
 
+    >>> import numpy as np, keras_tying as kt
     >>> links, starts = np.array([[0, 0], [2, 0]]), np.array([0, 4, 6])
-    >>> affiliate(links, starts, starts).tolist()
+    >>> kt.data.affiliate(links, starts, starts).tolist()
     [0, 0, 3, 3, 5, 5]
 
     Reference:

@@ -31,8 +31,10 @@ def align(texts: Sequence[Bitext], folder: str | Path) -> list[Bitext]:
     Example:
 
     >>> # Needs eflomal: pip install ".[align]" in a clone
-    >>> text = Bitext(Path("train.en"), Path("train.de"))
-    >>> (aligned,) = align([text], "links")  # doctest: +SKIP
+    >>> import keras_tying as kt
+    >>> from pathlib import Path
+    >>> text = kt.data.Bitext(Path("train.en"), Path("train.de"))
+    >>> (aligned,) = kt.data.align([text], "links")  # doctest: +SKIP
     >>> aligned.alignment.name  # doctest: +SKIP
     '0.align'
 

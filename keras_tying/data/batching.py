@@ -23,7 +23,8 @@ class Windows:
 
     Example:
 
-    >>> cut = windows(np.arange(11), batch_size=2, sequence_length=2)
+    >>> import numpy as np, keras_tying as kt
+    >>> cut = kt.data.windows(np.arange(11), batch_size=2, sequence_length=2)
     >>> cut.batches
     2
     >>> inputs, targets = cut.block(first=1, count=1)
@@ -93,7 +94,8 @@ def windows(
 
     Example:
 
-    >>> cut = windows(np.arange(11), batch_size=2, sequence_length=2)
+    >>> import numpy as np, keras_tying as kt
+    >>> cut = kt.data.windows(np.arange(11), batch_size=2, sequence_length=2)
     >>> cut.inputs.tolist()
     [[0, 1], [5, 6], [2, 3], [7, 8]]
     >>> cut.targets[0].tolist(), cut.lost

@@ -41,11 +41,12 @@ class Bitext:
 
     Example:
 
-    >>> import tempfile
+    >>> import tempfile, keras_tying as kt
+    >>> from pathlib import Path
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     source, target = Path(folder, "train.en"), Path(folder, "train.de")
     ...     _ = source.write_text("a rose"), target.write_text("eine Rose")
-    ...     list(Bitext(source, target).pairs())
+    ...     list(kt.data.Bitext(source, target).pairs())
     [(['a', 'rose'], ['eine', 'Rose'])]
     """
 

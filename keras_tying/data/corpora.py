@@ -142,6 +142,9 @@ def load_corpus(name: str, data_dir: str | Path | None = None) -> Corpus:
 def load_files(train: str | Path, valid: str | Path, test: str | Path, tokenization: str = "words") -> Corpus:
     """A corpus from three UTF-8 files, one sentence per line. For `tokenization` see `tokenize`.
 
+    Raises:
+        ValueError: If there is no such tokenization. Errors of the files are raised when they are read.
+
     Example:
 
     >>> import keras_tying as kt

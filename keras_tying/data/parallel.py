@@ -99,11 +99,12 @@ def parallel_files(files: Mapping[str, Sequence[tuple[str | Path, str | Path]]],
 
     Example:
 
-    >>> import tempfile
+    >>> import tempfile, keras_tying as kt
+    >>> from pathlib import Path
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     source, target = Path(folder, "train.en"), Path(folder, "train.de")
     ...     _ = source.write_text("a rose"), target.write_text("eine Rose")
-    ...     list(parallel_files({"train": [(source, target)]}).pairs("train"))
+    ...     list(kt.data.parallel_files({"train": [(source, target)]}).pairs("train"))
     [('a rose', 'eine Rose')]
     """
     return ParallelCorpus(name, {split: [Bitext(Path(s), Path(t)) for s, t in pairs] for split, pairs in files.items()})
@@ -117,7 +118,9 @@ def zip_files(sources: Sequence[Path], targets: Sequence[Path]) -> list[tuple[Pa
 
     Example:
 
-    >>> pairs = zip_files([Path("a.en"), Path("b.en")], [Path("a.de"), Path("b.de")])
+    >>> import keras_tying as kt
+    >>> from pathlib import Path
+    >>> pairs = kt.data.zip_files([Path("a.en"), Path("b.en")], [Path("a.de"), Path("b.de")])
     >>> [(source.name, target.name) for source, target in pairs]
     [('a.en', 'a.de'), ('b.en', 'b.de')]
     """

@@ -202,7 +202,8 @@ def pad_sentences(sentences: Iterable[np.ndarray], multiple: int = 1) -> np.ndar
 
     Example:
 
-    >>> pad_sentences([np.array([3, 1, 4]), np.array([1])]).tolist()
+    >>> import numpy as np, keras_tying as kt
+    >>> kt.data.pad_sentences([np.array([3, 1, 4]), np.array([1])]).tolist()
     [[3, 1, 4], [1, -1, -1]]
     """
     check_integer("multiple", multiple)

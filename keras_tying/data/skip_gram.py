@@ -26,8 +26,9 @@ def ids_on_disk(tokens: Iterable[str], vocabulary: Vocabulary) -> np.ndarray:
 
     Example:
 
+    >>> import keras_tying as kt
     >>> tokens = "a rose is a rose <eos>".split()
-    >>> ids = ids_on_disk(tokens, Vocabulary.from_tokens(tokens))
+    >>> ids = kt.data.ids_on_disk(tokens, kt.data.Vocabulary.from_tokens(tokens))
     >>> type(ids).__name__, ids.tolist()
     ('memmap', [0, 1, 3, 0, 1, 2])
     """
@@ -52,9 +53,11 @@ def word_counts(ids: np.ndarray | PreparedText, vocabulary: Vocabulary) -> np.nd
 
     Example:
 
+    >>> import keras_tying as kt
     >>> tokens = "a rose is a rose <eos>".split()
-    >>> vocabulary = Vocabulary.from_tokens(tokens)
-    >>> dict(zip(vocabulary.words, word_counts(vocabulary.encode(tokens), vocabulary).tolist()))
+    >>> vocabulary = kt.data.Vocabulary.from_tokens(tokens)
+    >>> counts = kt.data.word_counts(vocabulary.encode(tokens), vocabulary)
+    >>> dict(zip(vocabulary.words, counts.tolist()))
     {'a': 2, 'rose': 2, '<eos>': 0, 'is': 1, '<unk>': 0}
     """
     counts = vocabulary.counts(ids)
@@ -126,9 +129,10 @@ class SkipGramBatches:
 
     Example:
 
+    >>> import numpy as np, keras_tying as kt
     >>> counts = np.array([3, 2, 1, 0])
     >>> sizes = {"span": 2, "spans": 2, "negatives": 4}
-    >>> text = SkipGramBatches(np.array([0, 1, 0, 2, 1, 0, 3]), counts, end_id=3, **sizes)
+    >>> text = kt.data.SkipGramBatches(np.array([0, 1, 0, 2, 1, 0, 3]), counts, end_id=3, **sizes)
     >>> batch = next(text.epoch(0))
     >>> {name: array.shape for name, array in batch.items()}
     {'centres': (2, 2), 'contexts': (2, 12), 'pairs': (2, 2, 12), 'negatives': (2, 4)}

@@ -37,7 +37,8 @@ class Subwords:
 
     Example:
 
-    >>> subwords = Subwords.learn(["a rose is a rose", "eine Rose ist eine Rose"] * 50, size=30)
+    >>> import keras_tying as kt
+    >>> subwords = kt.data.Subwords.learn(["a rose is a rose", "eine Rose ist eine Rose"] * 50, size=30)
     >>> ids = subwords.encode("eine Rose")
     >>> subwords.decode(ids), int(ids[-1]) == subwords.end_id
     ('eine Rose', True)
@@ -177,7 +178,8 @@ def sentences_of(pairs: Iterable[tuple[str, str]]) -> Iterator[str]:
 
     Example:
 
-    >>> list(sentences_of([("a rose", "eine Rose"), ("roses", "Rosen")]))
+    >>> import keras_tying as kt
+    >>> list(kt.data.sentences_of([("a rose", "eine Rose"), ("roses", "Rosen")]))
     ['a rose', 'eine Rose', 'roses', 'Rosen']
     """
     for pair in pairs:

@@ -74,9 +74,10 @@ def tokenize(line: str, tokenization: str) -> list[str]:
 
     Example:
 
-    >>> tokenize("“It's a well-known yield_stmt”, he said: 3.14!", "words")
+    >>> import keras_tying as kt
+    >>> kt.data.tokenize("“It's a well-known yield_stmt”, he said: 3.14!", "words")
     ['“', "It's", 'a', 'well-known', 'yield_stmt', '”', ',', 'he', 'said', ':', '3.14', '!']
-    >>> tokenize("It's the yield_stmt.", "plain")
+    >>> kt.data.tokenize("It's the yield_stmt.", "plain")
     ['it', "'", 's', 'the', 'yield', '_', 'stmt', '.']
     """
     if tokenization == "words":
@@ -195,11 +196,12 @@ def read_lines(path: str | Path, cut: bool = False) -> Iterator[str]:
 
     Example:
 
-    >>> import tempfile
+    >>> import gzip, tempfile, keras_tying as kt
+    >>> from pathlib import Path
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = Path(folder, "train.txt.gz")
     ...     _ = path.write_bytes(gzip.compress(b"a rose is a rose"))
-    ...     list(read_lines(path))
+    ...     list(kt.data.read_lines(path))
     ['a rose is a rose']
     """
     path = Path(path)
@@ -264,11 +266,12 @@ def file_tokens(paths: Iterable[str | Path], tokenization: str) -> Iterator[str]
 
     Example:
 
-    >>> import tempfile
+    >>> import tempfile, keras_tying as kt
+    >>> from pathlib import Path
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = Path(folder, "train.txt")
     ...     _ = path.write_text("A rose is a rose.")
-    ...     list(file_tokens([path], "words"))
+    ...     list(kt.data.file_tokens([path], "words"))
     ['A', 'rose', 'is', 'a', 'rose', '.', '<eos>']
     """
     return chain.from_iterable(tokens(read_lines(path, cut=True), tokenization) for path in paths)

@@ -33,7 +33,8 @@ class Vocabulary:
 
     Example:
 
-    >>> vocabulary = Vocabulary.from_tokens("a rose is a rose <eos>".split())
+    >>> import keras_tying as kt
+    >>> vocabulary = kt.data.Vocabulary.from_tokens("a rose is a rose <eos>".split())
     >>> vocabulary.words
     ['a', 'rose', '<eos>', 'is', '<unk>']
     >>> vocabulary.decode(vocabulary.encode(["a", "tulip"]))
@@ -126,7 +127,8 @@ class Vocabulary:
     def frequencies(self, ids: "np.ndarray | PreparedText") -> dict[str, int]:
         """Number of occurrences of each word in a text of ids `[N]`, in order of ids.
 
-        >>> vocabulary = Vocabulary(["a", "rose", "<eos>", "<unk>"])
+        >>> import numpy as np, keras_tying as kt
+        >>> vocabulary = kt.data.Vocabulary(["a", "rose", "<eos>", "<unk>"])
         >>> vocabulary.frequencies(np.array([0, 1, 0, 2]))
         {'a': 2, 'rose': 1, '<eos>': 1, '<unk>': 0}
         """

@@ -17,8 +17,9 @@ def without_special_words(vocabulary: Vocabulary, matrix: np.ndarray) -> tuple[l
 
     Example:
 
-    >>> vocabulary = Vocabulary(["king", "<unk>", "queen", "<eos>"])
-    >>> words, matrix = without_special_words(vocabulary, np.array([[1, 2], [3, 4], [5, 6], [7, 8]]))
+    >>> import numpy as np, keras_tying as kt
+    >>> vocabulary = kt.data.Vocabulary(["king", "<unk>", "queen", "<eos>"])
+    >>> words, matrix = kt.data.without_special_words(vocabulary, np.array([[1, 2], [3, 4], [5, 6], [7, 8]]))
     >>> words, matrix.tolist()
     (['king', 'queen'], [[1.0, 2.0], [5.0, 6.0]])
     """
@@ -34,10 +35,11 @@ def save_word_vectors(path: str | Path, words: list[str], matrix: np.ndarray) ->
 
     Example:
 
-    >>> import tempfile
+    >>> import tempfile, numpy as np, keras_tying as kt
+    >>> from pathlib import Path
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = Path(folder, "vectors.txt")
-    ...     save_word_vectors(path, ["king", "queen"], np.array([[1.0, 0.5], [0.0, -2.0]]))
+    ...     kt.data.save_word_vectors(path, ["king", "queen"], np.array([[1.0, 0.5], [0.0, -2.0]]))
     ...     print(path.read_text(), end="")
     2 2
     king 1.0 0.5
@@ -70,11 +72,12 @@ def load_word_vectors(path: str | Path) -> tuple[list[str], np.ndarray]:
 
     Example:
 
-    >>> import tempfile
+    >>> import tempfile, numpy as np, keras_tying as kt
+    >>> from pathlib import Path
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = Path(folder, "vectors.bin")
-    ...     save_word_vectors(path, ["king", "queen"], np.array([[1.0, 0.5], [0.0, -2.0]]))
-    ...     words, matrix = load_word_vectors(path)
+    ...     kt.data.save_word_vectors(path, ["king", "queen"], np.array([[1.0, 0.5], [0.0, -2.0]]))
+    ...     words, matrix = kt.data.load_word_vectors(path)
     >>> words, matrix.tolist()
     (['king', 'queen'], [[1.0, 0.5], [0.0, -2.0]])
     """
@@ -121,12 +124,13 @@ def vectors_for(vocabulary: Vocabulary, path: str | Path) -> np.ndarray:
 
     Example:
 
-    >>> import tempfile
-    >>> vocabulary = Vocabulary(["queen", "tulip", "<unk>", "<eos>"])
+    >>> import tempfile, numpy as np, keras_tying as kt
+    >>> from pathlib import Path
+    >>> vocabulary = kt.data.Vocabulary(["queen", "tulip", "<unk>", "<eos>"])
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = Path(folder, "vectors.txt")
-    ...     save_word_vectors(path, ["king", "queen"], np.array([[1.0, 0.5], [0.0, -2.0]]))
-    ...     vectors_for(vocabulary, path).tolist()
+    ...     kt.data.save_word_vectors(path, ["king", "queen"], np.array([[1.0, 0.5], [0.0, -2.0]]))
+    ...     kt.data.vectors_for(vocabulary, path).tolist()
     [[0.0, -2.0], [nan, nan], [nan, nan], [nan, nan]]
     """
     return vectors_by_word(vocabulary, *load_word_vectors(path), path)

@@ -136,6 +136,10 @@ class TrainedLanguageModel:
 
         Returns:
             The new words, separated by spaces.
+
+        Raises:
+            ValueError: If `prefix` is not a string, a word of it pads in the model (`mask_zero`), or another argument
+                is outside its range.
         """
         ids = self.model.generate(self._prefix(prefix), length, temperature, top_k, top_p, seed)
         return " ".join(self.vocabulary.decode(ids[0]))

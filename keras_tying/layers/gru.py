@@ -35,6 +35,9 @@ class OneBiasGRU(keras.layers.Layer):
     Output shape:
         The state after each step, in the order of the inputs, `[B, T, H]`.
 
+    Raises:
+        ValueError: If `units` is not a positive integer; when called, if the inputs have no steps.
+
     Example:
 
     >>> import numpy as np, keras_tying as kt

@@ -170,6 +170,21 @@ class LSTM(LSTMLoop):
         weight_drop: Float in [0, 1), the rate of dropped elements of the recurrent matrix. Defaults to 0.
         **kwargs: The other arguments of `keras.layers.LSTM`.
 
+    Call arguments:
+        sequences: Floats `[B, T, I]`.
+        initial_state: Optional list of the hidden and the cell state, `[B, H]` each. Default: zeros.
+        mask: Optional booleans `[B, T]`. At steps that are `False` the states do not change, and the output is the
+            previous one, or zero with `zero_output_for_mask`.
+        training: Boolean, whether dropout is active. Defaults to `False`.
+
+    Output shape:
+        `[B, T, H]` with `return_sequences`, else `[B, H]`; with `return_state` also the last hidden and cell state,
+        `[B, H]` each.
+
+    Raises:
+        ValueError: If `units` is not positive, `weight_drop` is outside its range, or `drop_outputs` is given without
+            `shared_dropout_masks`; when called, if the sequences have no steps; else as for `keras.layers.LSTM`.
+
     Example:
 
     >>> import numpy as np, keras_tying as kt

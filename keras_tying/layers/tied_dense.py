@@ -56,6 +56,9 @@ class TiedDense(keras.layers.Layer):
     41320
     >>> keras.models.clone_model(model).count_params()
     41320
+
+    Reference:
+        Press and Wolf, Using the Output Embedding to Improve Language Models, section 3.
     """
 
     def __init__(self, embedding, *, activation=None, **kwargs):

@@ -60,6 +60,12 @@ class TiedEmbedding(Shareable, QuantizableEmbedding):
     Output shape:
         `[..., H]`, or `[..., V]` with `reverse=True`.
 
+    Raises:
+        ValueError: If a size is not a positive integer, `logit_soft_cap` is not a positive number,
+            `reverse_embeddings_initializer` is given for a tied layer, or `weights` are given; when built, if there is
+            a `lora_rank` with an `embeddings_constraint`.
+        NotImplementedError: When quantized, if the layer is of a subclass, which may compute something else.
+
     Example:
 
     >>> import keras, numpy as np, keras_tying as kt

@@ -19,7 +19,8 @@ def translation_scores(translations: Sequence[str], references: Sequence[str]) -
 
     Example:
 
-    >>> scores = translation_scores(["ein Haus am See ."], ["ein Haus am See ."])
+    >>> import keras_tying as kt
+    >>> scores = kt.metrics.translation_scores(["ein Haus am See ."], ["ein Haus am See ."])
     >>> round(scores["bleu"], 1), round(scores["chrf"], 1)
     (100.0, 100.0)
 

@@ -11,7 +11,8 @@ def unit_rows(matrix: np.ndarray) -> np.ndarray:
 
     Example:
 
-    >>> unit_rows(np.array([[0, 2], [4, 0], [0, 0]])).tolist()
+    >>> import numpy as np, keras_tying as kt
+    >>> kt.metrics.unit_rows(np.array([[0, 2], [4, 0], [0, 0]])).tolist()
     [[0.0, 1.0], [1.0, 0.0], [0.0, 0.0]]
     """
     matrix = np.asarray(matrix, np.float32)
@@ -37,7 +38,8 @@ def nearest_neighbours(matrix: np.ndarray, ids: np.ndarray, k: int) -> tuple[np.
 
     Example:
 
-    >>> ids, cosines = nearest_neighbours(np.array([[1, 0], [2, 1], [0, 3]]), np.array([0]), 1)
+    >>> import numpy as np, keras_tying as kt
+    >>> ids, cosines = kt.metrics.nearest_neighbours(np.array([[1, 0], [2, 1], [0, 3]]), np.array([0]), 1)
     >>> ids.tolist(), f"{cosines[0, 0]:.3f}"
     ([[1]], '0.894')
     """

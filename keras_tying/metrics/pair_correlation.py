@@ -34,9 +34,10 @@ def pair_correlations(matrices: Mapping[str, np.ndarray]) -> dict[tuple[str, str
 
     Example:
 
+    >>> import numpy as np, keras_tying as kt
     >>> matrix = np.random.default_rng(0).normal(size=(50, 4))
     >>> rotation = np.linalg.qr(np.random.default_rng(1).normal(size=(4, 4)))[0]
-    >>> round(pair_correlations({"a": matrix, "b": matrix @ rotation})["a", "b"], 4)
+    >>> round(kt.metrics.pair_correlations({"a": matrix, "b": matrix @ rotation})["a", "b"], 4)
     1.0
 
     Reference:

@@ -19,9 +19,12 @@ def subspace_distance(x: np.ndarray, y: np.ndarray) -> float:
 
     Example:
 
+    >>> import numpy as np, keras_tying as kt
     >>> plane = np.array([[1.0, 0], [0, 1], [0, 0], [0, 0]])
-    >>> round(subspace_distance(plane, plane @ [[2, 1], [0, 3]]), 6), subspace_distance(plane, plane[::-1])
-    (0.0, 1.0)
+    >>> round(kt.metrics.subspace_distance(plane, plane @ [[2, 1], [0, 3]]), 6)
+    0.0
+    >>> kt.metrics.subspace_distance(plane, plane[::-1])
+    1.0
 
     References:
         Inan, Khosravi and Socher, Tying Word Vectors and Word Classifiers, appendix B. Bjorck and Golub,

@@ -23,9 +23,11 @@ class WordSimilarity:
 
     Example:
 
+    >>> import numpy as np, keras_tying as kt
     >>> matrix = np.array([[1.0, 0.0], [2.0, 0.0], [0.0, 1.0]])
     >>> ids = {"cup": 0, "mug": 1, "moon": 2}
-    >>> result = word_similarity(matrix, ids, [("cup", "mug"), ("cup", "moon"), ("cup", "sun")], [9, 1, 1])
+    >>> pairs = [("cup", "mug"), ("cup", "moon"), ("cup", "sun")]
+    >>> result = kt.metrics.word_similarity(matrix, ids, pairs, [9, 1, 1])
     >>> result.cosines.tolist(), result.scores.tolist()
     ([1.0, 0.0], [9.0, 1.0])
     """
@@ -55,9 +57,11 @@ def word_similarity(
 
     Example:
 
+    >>> import numpy as np, keras_tying as kt
     >>> matrix = np.array([[1.0, 0.0], [1.0, 0.2], [0.0, 1.0]])
     >>> ids = {"cup": 0, "mug": 1, "moon": 2}
-    >>> result = word_similarity(matrix, ids, [("cup", "mug"), ("cup", "moon"), ("cup", "sun")], [9, 1, 1])
+    >>> pairs = [("cup", "mug"), ("cup", "moon"), ("cup", "sun")]
+    >>> result = kt.metrics.word_similarity(matrix, ids, pairs, [9, 1, 1])
     >>> round(result.spearman, 3), result.covered, result.pairs
     (1.0, 2, 3)
 

@@ -314,6 +314,10 @@ class LanguageModel(ChangedCopies, NextWordModel):
         Returns:
             NumPy array `[B, T]`: the natural logarithm of the probability of each target; 0 where the input is padding
             (`mask_zero`).
+
+        Raises:
+            ValueError: If an id is outside the vocabulary, the shapes are not `[B, T]` with at least one step, or
+                `states` are not as many as the states of the model.
         """
         log_probabilities, _ = self.token_log_probabilities(inputs, targets, states)
         return ops.convert_to_numpy(log_probabilities)
@@ -326,7 +330,7 @@ class LanguageModel(ChangedCopies, NextWordModel):
 
         Args:
             prefix: Word ids `[B, T]`, at least one per row.
-            length: Integer, number of words to add.
+            length: Integer, number of words to add, at least 0.
             temperature: Float at least 0 by which scores are divided; 0 always takes the likeliest word.
             top_k: Optional integer: draw from the `top_k` likeliest words only.
             top_p: Optional float in (0, 1]: draw from the smallest set of likeliest words that has this probability.
@@ -334,6 +338,10 @@ class LanguageModel(ChangedCopies, NextWordModel):
 
         Returns:
             NumPy array `[B, length]` of word ids.
+
+        Raises:
+            ValueError: If an id is outside the vocabulary, `prefix` is not `[B, T]` with at least one word per row, or
+                another argument is outside its range.
         """
         return generate_words(self, prefix, length, temperature, top_k, top_p, seed)
 

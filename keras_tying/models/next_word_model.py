@@ -82,6 +82,9 @@ class NextWordModel(ComposedModel):
     Args:
         **kwargs: `name`, `dtype`, `trainable`.
 
+    Raises:
+        ValueError: When trained or evaluated, if `y`, the word ids to predict, is missing.
+
     Example:
 
     >>> import numpy as np, keras_tying as kt

@@ -55,7 +55,9 @@ class Progress:
 
         Example:
 
-        >>> progress = Progress(epoch=3, history=[{"val_perplexity": p} for p in (9.0, 7.0, 8.0)])
+        >>> import keras_tying as kt
+        >>> history = [{"val_perplexity": perplexity} for perplexity in (9.0, 7.0, 8.0)]
+        >>> progress = kt.training.Progress(epoch=3, history=history)
         >>> progress.finished(epochs=9, patience=2), progress.finished(epochs=9, patience=1)
         (False, True)
         """

@@ -200,6 +200,7 @@ class Run:
             waiting_for(self.folder, lambda: self._lock.write_text("There were checkpoints.\n"))
 
     def settings(self) -> RunSettings:
+        """Reads the settings. Raises ValueError if the file is damaged."""
         return load_table(RunSettings, self.config)
 
     def load_model(self, precision: str | None = None) -> keras.Model:
@@ -223,6 +224,7 @@ class Run:
 
     @property
     def config(self) -> Path:
+        """The settings, `config.toml`."""
         return self.folder / "config.toml"
 
     @property
@@ -232,6 +234,7 @@ class Run:
 
     @property
     def checkpoints(self) -> Path:
+        """Folder of the checkpoints."""
         return self.folder / "checkpoints"
 
     @property
@@ -241,10 +244,12 @@ class Run:
 
     @property
     def tensorboard(self) -> Path:
+        """Folder of the logs for TensorBoard."""
         return self.folder / "tensorboard"
 
     @property
     def model(self) -> Path:
+        """The trained model, a `.keras` file. It exists when training has ended."""
         return self.folder / "model.keras"
 
     @property
@@ -254,6 +259,7 @@ class Run:
 
     @property
     def results(self) -> Path:
+        """The results, `results.json`, which are written when training has ended."""
         return self.folder / "results.json"
 
     def read_results(self) -> dict[str, Any]:
@@ -319,8 +325,9 @@ def trained_in(environments: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
     Example:
 
+    >>> import keras_tying as kt
     >>> places = [{"device": device, "commit": "5e1f", "versions": {"keras": "3.15.1"}} for device in ("CPU", "GPU")]
-    >>> {name: value for name, value in trained_in(places).items() if value}
+    >>> {name: value for name, value in kt.training.trained_in(places).items() if value}
     {'device': 'CPU, then GPU', 'commit': '5e1f', 'versions': {'keras': '3.15.1'}}
     """
     environments = environments or [UNKNOWN]

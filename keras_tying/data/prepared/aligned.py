@@ -71,6 +71,7 @@ class PreparedSamples:
     Example:
 
     >>> import tempfile, keras_tying as kt
+    >>> from pathlib import Path
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     files = [Path(folder, name) for name in ("en", "de", "links")]
     ...     for file, line in zip(files, ("a rose", "eine Rose", "0-0 1-1")):
@@ -123,6 +124,7 @@ class PreparedAligned:
     Example:
 
     >>> import tempfile, keras_tying as kt
+    >>> from pathlib import Path
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     files = [Path(folder, name) for name in ("en", "de", "links")]
     ...     for file, line in zip(files, ("a rose", "eine Rose", "0-0 1-1")):
@@ -203,6 +205,7 @@ def prepare_aligned(
     Example:
 
     >>> import tempfile, keras_tying as kt
+    >>> from pathlib import Path
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     files = [Path(folder, name) for name in ("en", "de", "links")]
     ...     for file, line in zip(files, ("a rose", "eine Rose", "0-0 1-1")):

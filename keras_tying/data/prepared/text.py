@@ -180,9 +180,9 @@ def prepare_text(
 
     Example:
 
-    >>> import tempfile
-    >>> corpus = Corpus("roses", {"train": ["a rose is a rose", "is a rose"]})
-    >>> prepared = prepare_text(tempfile.mkdtemp(), corpus)
+    >>> import tempfile, keras_tying as kt
+    >>> corpus = kt.data.Corpus("roses", {"train": ["a rose is a rose", "is a rose"]})
+    >>> prepared = kt.data.prepare_text(tempfile.mkdtemp(), corpus)
     >>> text = prepared.ids("train", prepared.vocabulary())
     >>> len(text), text[1:5]
     (10, array([1, 3, 0, 1], dtype=int32))
