@@ -99,7 +99,15 @@ def has_own_rows(variable):
 
 def rows_of_batch(array):
     """Number of rows of the batch over all replicas, a float32 scalar. `array` has the rows of this replica."""
-    return ops.cast(ops.shape(array)[0], "float32") * replicas_in_step()
+    return rows_of_all_replicas(ops.shape(array)[0])
+
+
+def rows_of_all_replicas(rows):
+    """The sum over all replicas of their number of rows, float32. Where it is an integer, all have as many."""
+    if isinstance(rows, int):
+        return ops.cast(rows * replicas_in_step(), "float32")
+    (total,) = sum_over_replicas([ops.cast(rows, "float32")])
+    return total
 
 
 @dispatch

@@ -49,7 +49,7 @@ def list_models(pattern: str = "*", *, pretrained: bool = False) -> list[str]:
     return sorted(name for name in names if fnmatchcase(name, pattern))
 
 
-def create_model(name: str, **arguments) -> keras.Model:
+def create_model(name: str, /, **arguments) -> keras.Model:
     """Builds a new model of the zoo, with random weights. `kt.load` loads trained ones.
 
     Args:

@@ -60,6 +60,7 @@ def test_keras_has_the_attributes_that_are_read():
     model = kt.zoo.skip_gram(3, 2)
     model.compile("sgd", metrics=["mae"])
     assert isinstance(model._compile_metrics, keras.metrics.Metric)
+    assert isinstance(model._loss_tracker, keras.metrics.Mean)
     compiled = keras.Sequential([keras.layers.Dense(2)])
     compiled.compile("sgd", "mse")
     assert compiled._compile_loss.built is False

@@ -39,6 +39,18 @@ def language_model(tied=True):
     return model, lambda epoch: WindowBatches(cut).feed(model) if epoch else arrays
 
 
+def uneven_batches(reduction="sum_over_steps"):
+    """Five rows in batches of four: the replicas have no rows of the last batch, or one."""
+    rows = np.random.default_rng(0).integers(0, 11, (2, 5, 7)).astype(np.int32)
+    model = zoo.recurrent_language_model(11, 8, num_layers=1)
+    model.compile(keras.optimizers.SGD(0.5), SequenceCrossEntropy(reduction=reduction))
+    return model, lambda epoch: {"x": rows[0], "y": rows[1], "batch_size": 4}
+
+
+def uneven_means():
+    return uneven_batches("mean")
+
+
 def translator():
     lines = [line.split() for line in list(data.load_corpus("embedded").lines("train"))[:120]]
     pairs = [(" ".join(words[:3]), " ".join(words[3:6])) for words in lines]  # not all are as long
@@ -73,7 +85,11 @@ def skip_gram():
 
 
 MAKE = {
-    make.__name__: make for make in (language_model, untied_language_model, translator, joint_language_model, skip_gram)
+    make.__name__: make
+    for make in (
+        *(language_model, untied_language_model, translator, joint_language_model, skip_gram),
+        *(uneven_batches, uneven_means),
+    )
 }
 
 

@@ -27,6 +27,7 @@ from keras_tying.distribution.strategies import WorkersMissing, wait_for_workers
 REPOSITORY = Path(__file__).parents[2]
 CLUSTER = ["-m", "keras_tying.distribution.local_cluster", "--workers", "2"]
 REPLICATED = "tests/distribution/replicated.py"
+FAST = "untied_language_model", "translator", "uneven_batches", "uneven_means"
 
 
 @pytest.fixture(scope="module")
@@ -65,9 +66,9 @@ def check_replicas_come_to_what_one_comes_to(trained, model, strategy):
 
 
 @pytest.mark.parametrize("strategy", ["mirrored", "multiworker"])
-@pytest.mark.parametrize("model", ["untied_language_model", "translator"])
+@pytest.mark.parametrize("model", FAST)
 def test_replicas_come_to_what_one_comes_to(trained, model, strategy):
-    check_replicas_come_to_what_one_comes_to(trained("untied_language_model", "translator"), model, strategy)
+    check_replicas_come_to_what_one_comes_to(trained(*FAST), model, strategy)
 
 
 @pytest.mark.slow

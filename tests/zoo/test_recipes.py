@@ -24,6 +24,10 @@ def test_unknown_model_raises_with_names_like_it():
         create_model("ptb_tiny")
 
 
+def test_a_model_can_have_a_name():
+    assert create_model("ptb_small", vocabulary_size=3, units=2, name="mine").name == "mine"
+
+
 @pytest.mark.parametrize("name", recipes.list_recipes("language_model"))
 def test_every_recipe_of_a_language_model_has_the_published_and_measured_parameters(name):
     recipe = recipes.load_recipe(name)

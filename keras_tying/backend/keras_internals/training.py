@@ -1,6 +1,7 @@
 """What Keras builds for `fit`: the model, and the loss and metrics that were passed to `compile`."""
 
 import keras
+from keras.src.utils import tracking
 
 
 def compiled_metrics(model):
@@ -17,6 +18,16 @@ def take_loss_as_built(model):
     `Model._compile_loss.built`: a loss that needs hidden states cannot be called on logits.
     """
     model._compile_loss.built = True
+
+
+@tracking.no_automatic_dependency_tracking
+def use_loss_tracker(model, metric):
+    """Makes a metric the one that takes the mean of the losses of batches, in `fit` and `evaluate`.
+
+    `Trainer._loss_tracker`: Keras weights each loss by the rows of one replica. `no_automatic_dependency_tracking`: as
+    in `compile`, because a built model takes no new metric otherwise.
+    """
+    model._loss_tracker = metric
 
 
 class BuiltModel(keras.Model):

@@ -6,8 +6,24 @@ import keras
 import tensorflow as tf
 
 from keras_tying.backend.keras_internals.optimizers import plain_optimizer, summing_optimizer
-from keras_tying.backend.keras_internals.training import BuiltModel, compiled_metrics
-from keras_tying.backend.replicas import build_optimizer, replicas_of, scope_of, sum_over_replicas
+from keras_tying.backend.keras_internals.training import BuiltModel, compiled_metrics, use_loss_tracker
+from keras_tying.backend.replicas import (
+    build_optimizer,
+    replicas_in_step,
+    replicas_of,
+    rows_of_all_replicas,
+    scope_of,
+    sum_over_replicas,
+)
+
+
+class MeanOfBatches(keras.metrics.Mean):
+    """The mean of the losses of batches, weighted by their rows. Each replica gives its part, times the replicas."""
+
+    def update_state(self, values, sample_weight=None):
+        known = tf.get_static_value(sample_weight)
+        rows = rows_of_all_replicas(sample_weight if known is None else int(known))
+        super().update_state(values, rows / replicas_in_step())
 
 
 class ReplicatedModel(BuiltModel):
@@ -33,6 +49,8 @@ class ReplicatedModel(BuiltModel):
                     optimizer = keras.optimizers.LossScaleOptimizer(optimizer, name="loss_scale_optimizer")
                 optimizer = summing_optimizer(optimizer, sum_gradients)
             super().compile(optimizer, *args, auto_scale_loss=auto_scale_loss, **kwargs)
+            if replicas_of(self) > 1:
+                use_loss_tracker(self, MeanOfBatches(name="loss"))
 
     def get_compile_config(self):
         config = super().get_compile_config()
