@@ -168,6 +168,21 @@ def bias_claims():
     return [f"| {' | '.join([name, *cells])} |" for name, cells in rows.items()]
 
 
+def input_dropout_claims():
+    dropped, tied = results("augmented_loss/uniform_tied_input_dropout_first_s1"), results("vd_lstm_small_tied")
+    published = read_recipes(ZOO)["vd_lstm_small_tied"].published
+    for split in ("validation_perplexity", "test_perplexity"):
+        assert getattr(published, split) < tied[split] < dropped[split]
+    assert dropped["epochs"] == tied["epochs"] == 40
+    return [
+        f"has a validation perplexity of {dropped['validation_perplexity']:.1f} and a test perplexity of "
+        f"{dropped['test_perplexity']:.1f} after forty epochs",
+        f"`vd_lstm_small_tied` has {tied['validation_perplexity']:.1f} and {tied['test_perplexity']:.1f}; "
+        f"published are {published.validation_perplexity} and {published.test_perplexity}.",
+        f"with dropout, is {dropped['train_perplexity']:.1f} instead of {tied['train_perplexity']:.1f}",
+    ]
+
+
 def trained_claims():
     recipe = [results(f"single_layer_mogrifier_tied{seed}")["test_perplexity"] for seed in ("", "_s2")]
     continued = results("ten_million_parameters/single_layer_mogrifier_tied_continued_s1")["test_perplexity"]
@@ -251,6 +266,7 @@ CLAIMS = {
     "../README.md": readme_claims,
     "trained_models.md": trained_claims,
     "low_perplexity.md": low_perplexity_claims,
+    "results/augmented_loss/README.md": input_dropout_claims,
     "results/table_6/README.md": bias_claims,
     "results/table_7/README.md": bbc_claims,
     **{f"{name}.md": started_alike_claims for name in STARTED_ALIKE},
