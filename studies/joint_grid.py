@@ -4,7 +4,7 @@ import math
 import shutil
 import statistics
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
@@ -212,7 +212,7 @@ def _with_chosen_rate(study: JointStudy, name: str, folder: Path) -> Grid:
         return grid
     path = results_file(folder, grid.rates_of)
     results = read_results(path) or {"cells": {}}
-    measured = {(cell, int(seed)) for cell, entry in results["cells"].items() for seed in entry["runs"]}
+    measured = _measured(path)
     missing = [cell for cell, _, seed in study.todo(grid.rates_of) if (cell, seed) not in measured]
     if missing:
         raise ValueError(
@@ -255,7 +255,8 @@ def train_grid(
         raise ValueError(
             f"{path} has results of other settings than the study's. Expected: {settings}. Move it elsewhere."
         )
-    todo = [each for each in todo if not _is_measured(path, each)]
+    measured = _measured(path)
+    todo = [each for each in todo if (each[0], each[2]) not in measured]
     if not todo:
         return
     runs.mkdir(parents=True, exist_ok=True)
@@ -272,38 +273,39 @@ def train_grid(
     for each in todo:
         cell_name, cell, seed = each
         trained = model_file(runs, cell_name, seed)
-        with suppress(BlockingIOError), claimed(trained):
-            if _is_measured(path, each):  # by another process, since this one began
+        with claimed(trained) as is_free:
+            if not is_free or (cell_name, seed) in _measured(path):  # by another process, since this one began
                 continue
             print(f"{name}: {cell_name}, seed {seed}", flush=True)
             task = make_task(grid, cell, seed, samples, words)
             length = grid.sentence_length or study.sentence_length
-            measured = _train(task, _build(task, length, cell, runs, data_dir), trained)
+            figures = _train(task, _build(task, length, cell, runs, data_dir), trained)
             with locked(runs / "grid.lock"):
-                _record(path, about, each, measured)
+                _record(path, about, each, figures)
 
 
 @contextmanager
-def claimed(trained: Path) -> Iterator[None]:
-    """Keeps other processes from training a cell.
+def claimed(trained: Path) -> Iterator[bool]:
+    """Keeps other processes from training a cell. Yields `False` if one of them is training it.
 
     Args:
         trained: Path of the trained model.
-
-    Raises:
-        BlockingIOError: If another process is training it.
     """
     lock = trained.with_suffix(".lock")
-    with locked(lock, f"{trained} is being trained by another process. Wait until it ends, or stop it."):
-        yield
+    with ExitStack() as held:
+        try:
+            held.enter_context(locked(lock, f"{trained} is being trained by another process."))
+        except BlockingIOError:
+            yield False
+            return
+        yield True
         lock.unlink()
 
 
-def _is_measured(path: Path, todo: Todo) -> bool:
-    """Whether the results at a path have those of a cell and seed."""
-    cell, _, seed = todo
+def _measured(path: Path) -> set[tuple[str, int]]:
+    """The cells and seeds that the results at a path have."""
     cells = (read_results(path) or {"cells": {}})["cells"]
-    return cell in cells and str(seed) in cells[cell]["runs"]
+    return {(cell, int(seed)) for cell, entry in cells.items() for seed in entry["runs"]}
 
 
 def _record(path: Path, about: dict[str, Any], todo: Todo, measured: dict[str, Any]) -> None:

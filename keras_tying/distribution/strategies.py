@@ -230,9 +230,8 @@ def wait_for_workers(cluster: dict[str, list[str]], job: str, task: int, minutes
 def _listening(address: str, waiting: int) -> socket.socket:
     """A socket at a worker's own port."""
     try:
-        if _host(address) != address.rpartition(":")[0]:
-            return socket.create_server(("", _port(address)), family=socket.AF_INET6, backlog=waiting)
-        return socket.create_server(("", _port(address)), backlog=waiting)
+        family = socket.AF_INET6 if address.startswith("[") else socket.AF_INET
+        return socket.create_server(("", _port(address)), family=family, backlog=waiting)
     except OSError as error:
         if error.errno != errno.EADDRINUSE:
             raise

@@ -32,16 +32,7 @@ class MogrifierLSTM(LSTM):
         **kwargs: The other arguments of `LSTM`, except `shared_dropout_masks`. The matrices `Q_r` have the
             `kernel_initializer`.
 
-    Call arguments:
-        sequences: Floats `[B, T, I]`.
-        initial_state: Optional list of the hidden and the cell state, `[B, H]` each. Default: zeros.
-        mask: Optional booleans `[B, T]`. At steps that are `False` the states do not change, and the output is the
-            previous one, or zero with `zero_output_for_mask`.
-        training: Boolean, whether dropout is active. Defaults to `False`.
-
-    Output shape:
-        `[B, T, H]` with `return_sequences`, else `[B, H]`; with `return_state` also the last hidden and cell state,
-        `[B, H]` each.
+    Call arguments and output shape are those of `LSTM`: from `[B, T, I]` to `[B, T, H]` with `return_sequences`.
 
     Raises:
         ValueError: If `rounds` is not an integer of at least 0, `rank` is not a positive integer, or

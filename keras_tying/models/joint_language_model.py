@@ -53,7 +53,8 @@ class JointLanguageModel(ChangedCopies, NextWordModel):
         Logits `[B, V]`; with targets `Losses`.
 
     Raises:
-        ValueError: If arguments contradict each other, or an embedding has `mask_zero=True`.
+        ValueError: If arguments contradict each other, an embedding has `mask_zero=True`, or the output embedding has a
+            `call` of its own or an `activity_regularizer`.
 
     Example:
 

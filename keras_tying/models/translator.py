@@ -85,8 +85,8 @@ class Translator(ChangedCopies, NextWordModel):
         Logits `[B, T, V]`; with targets `Losses`.
 
     Raises:
-        ValueError: If `dropout` is outside its range, `source_embedding` is `None` and `embedding` is not tied, or an
-            embedding has `mask_zero=True`.
+        ValueError: If `dropout` is outside its range, `source_embedding` is `None` and `embedding` is not tied, an
+            embedding has `mask_zero=True`, or `embedding` has a `call` of its own or an `activity_regularizer`.
 
     Example:
 

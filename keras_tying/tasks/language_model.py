@@ -135,19 +135,20 @@ class LanguageModelTask(TextTask):
         return dict.fromkeys(model.embedding_matrices(), self.vocabulary.frequencies(self.ids["train"]))
 
     def last_metrics(self, progress: Progress) -> dict[str, Any]:
-        history = progress.history
-        best = min(history, key=lambda metrics: metrics["val_perplexity"])
-        during = best if self.recipe.train_perplexity == "best_epoch" else history[-1]
-        return {"train_perplexity": during["perplexity"]}
+        epoch = progress.history[-1]
+        if self.recipe.train_perplexity == "best_epoch":
+            epoch = min(progress.history, key=lambda metrics: metrics["val_perplexity"])
+        return {"train_perplexity": epoch["perplexity"]}
 
     def measure(self, model: keras.Model) -> dict[str, Any]:
-        rows = self.recipe.optimisation.batch_size
-        after = self.recipe.train_perplexity == "trained_model"
-        return {
-            **({"train_perplexity": stream_perplexity(model, self.ids["train"], rows)} if after else {}),
+        results = {
             "validation_perplexity": stream_perplexity(model, self.ids["valid"]),
             "test_perplexity": stream_perplexity(model, self.ids["test"]),
         }
+        if self.recipe.train_perplexity == "trained_model":
+            rows = self.recipe.optimisation.batch_size
+            results["train_perplexity"] = stream_perplexity(model, self.ids["train"], rows)
+        return results
 
     def headline(self, results: dict[str, Any]) -> str:
         return f"test perplexity {results['test_perplexity']:.2f} (validation {results['validation_perplexity']:.2f})"

@@ -133,15 +133,26 @@ def test_a_folder_that_is_away_for_a_while_is_waited_for(tmp_path, caplog):
     folder, away = tmp_path / "shared" / "checkpoints", tmp_path / "away"
     store = CheckpointStore(folder)
     store.save(checkpoint(0))
-    for work in (lambda: store.save(checkpoint(1)), lambda: store.keep_only(lambda progress: progress["epoch"] == 1)):
-        folder.parent.rename(away)
-        back = threading.Timer(1.5, away.rename, [folder.parent])
-        back.start()
-        with caplog.at_level(logging.WARNING):
-            work()
-        back.join()
-        assert "is away" in caplog.text
-        caplog.clear()
+    folder.parent.rename(away)
+    back = threading.Timer(1.5, away.rename, [folder.parent])
+    back.start()
+    with caplog.at_level(logging.WARNING):
+        store.save(checkpoint(1))
+    back.join()
+    assert "is away" in caplog.text
+    assert [entry["progress"]["epoch"] for entry in json.loads(store.index.read_text())] == [0, 1]
+
+
+def test_a_folder_that_is_away_is_waited_for_also_to_remove_checkpoints(tmp_path):
+    folder, away = tmp_path / "shared" / "checkpoints", tmp_path / "away"
+    store = CheckpointStore(folder)
+    for epoch in range(2):
+        store.save(checkpoint(epoch))
+    folder.parent.rename(away)
+    back = threading.Timer(0.5, away.rename, [folder.parent])
+    back.start()
+    store.keep_only(lambda progress: progress["epoch"] == 1)
+    back.join()
     assert [entry["progress"]["epoch"] for entry in json.loads(store.index.read_text())] == [1]
 
 
