@@ -100,6 +100,11 @@ class Subwords:
     def __len__(self) -> int:
         return self._processor.GetPieceSize()
 
+    def check_sizes(self, source_size: int, target_size: int) -> None:
+        """Raises ValueError unless a model has as many source and target subwords."""
+        if (source_size, target_size) != (len(self), len(self)):
+            raise ValueError(f"The model has {source_size} and {target_size} subwords. Received: {len(self)} for both.")
+
     @property
     def words(self) -> list[str]:
         """The subwords in order of ids; `▁` stands for a space."""

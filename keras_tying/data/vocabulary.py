@@ -97,10 +97,10 @@ class Vocabulary:
     def __contains__(self, word: str) -> bool:
         return word in self._ids
 
-    def check_size(self, model_size: int) -> None:
-        """Raises ValueError unless the vocabulary has as many words as a model."""
+    def check_size(self, model_size: int, words: str = "words") -> None:
+        """Raises ValueError unless a model has as many words; `words` is the message's name for them."""
         if len(self) != model_size:
-            raise ValueError(f"The model has {model_size} words. Received: a vocabulary of {len(self)}.")
+            raise ValueError(f"The model has {model_size} {words}. Received: a vocabulary of {len(self)}.")
 
     def encode(self, tokens: Iterable[str]) -> np.ndarray:
         """Ids of tokens, `int32 [N]`. Tokens outside the vocabulary get the id of `<unk>`."""

@@ -60,12 +60,9 @@ def export_joint_language_model(
     ['log_probabilities', 'next_word', 'serving_default']
     """
     check_backend()
-    for side, size, vocabulary in (
-        ("source", model.source_vocabulary_size, source_vocabulary),
-        ("target", model.target_vocabulary_size, target_vocabulary),
-    ):
-        if size and size != len(vocabulary):
-            raise ValueError(f"The model has {size} {side} words. Received: a vocabulary of {len(vocabulary)}.")
+    if model.source_vocabulary_size:
+        source_vocabulary.check_size(model.source_vocabulary_size, "source words")
+    target_vocabulary.check_size(model.target_vocabulary_size, "target words")
     served = ServedJointLanguageModel(
         model, TextInGraph(source_vocabulary, tokenization), TextInGraph(target_vocabulary, tokenization)
     )

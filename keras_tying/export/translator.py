@@ -55,9 +55,7 @@ def export_translator(
     ['serving_default', 'translate']
     """
     check_backend()
-    sizes = model.source_vocabulary_size, model.target_vocabulary_size
-    if sizes != (len(subwords), len(subwords)):
-        raise ValueError(f"The model has {sizes[0]} and {sizes[1]} subwords. Received: {len(subwords)} for both.")
+    subwords.check_sizes(model.source_vocabulary_size, model.target_vocabulary_size)
     check_integer("beam_size", beam_size)
     check_integer("maximum_length", maximum_length)
     check_number("length_penalty", length_penalty)

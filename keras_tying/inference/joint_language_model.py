@@ -50,13 +50,9 @@ class TrainedJointLanguageModel:
         vocabulary: Vocabulary,
         tokenization: str = "words",
     ):
-        expected = model.source_vocabulary_size or len(source_vocabulary), model.target_vocabulary_size
-        received = len(source_vocabulary), len(vocabulary)
-        if expected != received:
-            raise ValueError(
-                f"The model has {expected[0]} source words and {expected[1]} target words. "
-                f"Received: vocabularies of {received[0]} and {received[1]}."
-            )
+        if model.source_vocabulary_size:
+            source_vocabulary.check_size(model.source_vocabulary_size, "source words")
+        vocabulary.check_size(model.target_vocabulary_size, "target words")
         check_tokenization(tokenization)
         self.model = model
         self.source_vocabulary = source_vocabulary

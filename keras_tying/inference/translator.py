@@ -59,9 +59,7 @@ class TrainedTranslator:
     """
 
     def __init__(self, model: keras.Model, subwords: Subwords):
-        sizes = model.source_vocabulary_size, model.target_vocabulary_size
-        if sizes != (len(subwords), len(subwords)):
-            raise ValueError(f"The model has {sizes[0]} and {sizes[1]} subwords. Received: {len(subwords)} for both.")
+        subwords.check_sizes(model.source_vocabulary_size, model.target_vocabulary_size)
         self.model = model
         self.subwords = subwords
 
