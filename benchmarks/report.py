@@ -108,6 +108,9 @@ TITLES = {
 NOT_COMPARED = ("waiting", "growth", "matrix_products", "profile_on_jax", "operations", "cores")
 """Parts that measure this library alone, or parts of another part: without memory, and neither plotted nor named as
 slower."""
+BETTER = "Where others are better"
+ANCHOR = "where-others-are-better"
+"""The section on it, and its address on the page."""
 OWN = ("automatic gradients", "memory returned")
 """Contenders that are this library with other settings, besides those whose names begin with its own."""
 EARLIER = "Measured with an earlier version."
@@ -172,32 +175,39 @@ def read_measurements() -> dict[str, dict]:
 
 
 def summary(found: dict[str, dict]) -> str:
-    """The table of training, and where keras-tying is slower than another library, for the README."""
+    """The table of training, and the parts in which another library is better, for the README."""
     if "training" not in found:
         return NOT_MEASURED
     trained = found["training"]["results"]
     speeds = {size: {key: each[key] for key in each.keys() - SHARES.keys()} for size, each in trained.items()}
-    worse = [slower(found), larger(found)]
-    return "\n\n".join(filter(None, [speed_table(speeds), *worse]))
+    better = where_others_are_better(found)
+    sentences = [f"{others} in some cases of: {', '.join(cases)}." for others, cases in better.items() if cases]
+    more = [f"[All these cases](benchmarks/README.md#{ANCHOR})."] if sentences else []
+    return "\n\n".join(filter(None, [speed_table(speeds), " ".join(sentences + more)]))
 
 
-def slower(found: dict[str, dict]) -> str:
-    """All measurements in which another library is faster; empty if there is none."""
-    cases = _compared(found, "speed_ratio", lambda ratio: ratio < 1)
-    return f"Slower than others: {'; '.join(cases)}." if cases else ""
-
-
-def larger(found: dict[str, dict]) -> str:
-    """All reliable measurements in which another library takes less memory; empty if there is none."""
+def where_others_are_better(found: dict[str, dict]) -> dict[str, dict[str, list[str]]]:
+    """The measurements in which another library is faster or takes less memory, by the title of the part."""
     reliable = {part: measured for part, measured in found.items() if part not in MEASURED_SO}
-    cases = _compared(reliable, "memory_ratio", lambda ratio: ratio > 1)
-    unknown = [TITLES[part][0] for part in found if part in MEASURED_SO]
-    sentences = {"More memory than others": cases, "Memory not measured reliably": unknown}
-    return " ".join(f"{title}: {'; '.join(parts)}." for title, parts in sentences.items() if parts)
+    return {
+        "Others are faster": _compared(found, "speed_ratio", lambda ratio: ratio < 1),
+        "Others take less memory": _compared(reliable, "memory_ratio", lambda ratio: ratio > 1),
+    }
 
 
-def _compared(found: dict[str, dict], key: str, named: Callable[[float], bool]) -> list[str]:
-    """The ratios to other libraries that are to be named, for each part that has some."""
+def better_section(found: dict[str, dict]) -> list[str]:
+    """The lines of the section on `where_others_are_better`; none if there is nothing to say."""
+    lines = []
+    for others, cases in where_others_are_better(found).items():
+        named = "; ".join(f"{title} ({', '.join(ratios)})" for title, ratios in cases.items())
+        lines += [f"{others}: {named}.", ""] if named else []
+    if unknown := [TITLES[part][0] for part in found if part in MEASURED_SO]:
+        lines += [f"Memory was not measured reliably: {', '.join(unknown)}.", ""]
+    return ["", f"## {BETTER}", "", *lines[:-1]] if lines else []
+
+
+def _compared(found: dict[str, dict], key: str, named: Callable[[float], bool]) -> dict[str, list[str]]:
+    """The ratios to other libraries that are to be named, by the title of the part; only parts that have some."""
     cases = {
         part: [
             f"{size} {ratio:.2f} of {other}"
@@ -208,7 +218,7 @@ def _compared(found: dict[str, dict], key: str, named: Callable[[float], bool]) 
         for part, measured in found.items()
         if part not in NOT_COMPARED
     }
-    return [f"{TITLES[part][0]} ({', '.join(ratios)})" for part, ratios in cases.items() if ratios]
+    return {TITLES[part][0]: ratios for part, ratios in cases.items() if ratios}
 
 
 def page(found: dict[str, dict]) -> list[str]:
@@ -229,6 +239,7 @@ def page(found: dict[str, dict]) -> list[str]:
         '`".[ray]"` for `benchmarks.serving_load`.',
         "",
         plot(RESULTS / "speed.png", "Speed compared with PyTorch and stock Keras"),
+        *better_section(found),
     ]
     for name, (title, shown) in TITLES.items():
         lines += ["", f"## {title}", "", shown, ""]

@@ -11,7 +11,7 @@ from mkdocs.structure.files import File, Files
 
 REPOSITORY = Path(__file__).parents[1]
 PATTERNS = (
-    *("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "LICENSE"),
+    *("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "CITATION.cff", "LICENSE"),
     *(f"docs/**/*.{ending}" for ending in ("md", "ipynb", "css", "png", "svg")),
     *(f"{folder}/**/*.{ending}" for folder in ("zoo", "benchmarks") for ending in ("md", "json", "png", "toml", "csv")),
 )

@@ -37,11 +37,22 @@ ZOO_PAGE = Section(
     title="The zoo",
     text="""
 Each language model has a recipe (TOML) and a card (Markdown). The first table shows test perplexities and the number of
-seeds of each; with several seeds, their mean and range. Where only one seed was measured with softmax temperature,
-neural cache and dynamic evaluation, its perplexity without them is in brackets. When the small models were measured,
-fewer settings of dynamic evaluation were tried than now. The cards also show training and validation perplexities.
+seeds of each; with several seeds, their mean and range. Compare the columns softmax temperature, neural cache and
+dynamic evaluation with the figure in their brackets, which is of the same seed without them. Dynamic evaluation of the
+small models tried fewer settings than the command does now. The cards also show training and validation perplexities.
 `python train/lm.py --recipe NAME --record` trains a recipe and writes the measured metrics into it; earlier results are
 kept in `results/superseded/`. `make zoo` makes this page and the cards from recipes and results.
+
+WT: weight tying. PR: projection regularization. BD: Bayesian dropout. WD: weight decay. VD: variational dropout. AL:
+augmented loss. RE: reused embedding, which is tied. REAL: RE and AL. RHN: recurrent highway network.
+""",
+)
+TYING = Section(
+    title="Tied and untied",
+    text="""
+Seven recurrent language models were measured tied and untied, and each is better tied: four with three seeds each, two
+with one seed each, and one with two tied seeds and an untied one. In six of the untied models one initializer drew both
+embeddings, so they started from the same numbers in another order. This is repaired; what it changed was not measured.
 """,
 )
 TRAINED_TEXT = "The [trained model](trained_models.md#{name}) comes with the repository."
@@ -63,6 +74,7 @@ def card_pages(recipes: dict[str, LanguageModelRecipe], cells: list[Cell], folde
     measured = {name: recipe for name, recipe in recipes.items() if recipe.measured}
     others = {name: recipe for name, recipe in recipes.items() if not recipe.measured}
     parts = [recipe_table(measured, folder), reversals_text(recipes, figures), counts, STUDIES_TEXT]
+    parts += section(TYING)
     parts += section(Section(title="Not measured"), recipe_table(others, folder))
     return cards | {folder / "README.md": page(ZOO_PAGE, parts)}
 
@@ -144,8 +156,9 @@ def card(
             f"Measured with seed {measured.seed} after {measured.epochs} epochs, "
             f"{measured.wall_time_seconds / 60:.0f} minutes of training ({measured.words_per_second:,.0f} words per "
             f"second) in {measured.precision} on {origin(measured.model_dump())}.\n"
-            f"Curves of the run: [{curves}]({curves}). Their validation perplexities are read in as many rows as a "
-            f"training batch has, those of the table in one row, which is exact.{more_seeds_text(name, folder)}"
+            f"Curves of the run: [{curves}]({curves}). They show validation perplexities with the batch size of "
+            "training, which leaves out a few words; the table has batch size 1, which is "
+            f"exact.{more_seeds_text(name, folder)}"
         )
     parts += map(superseded_text, superseded(folder / "results" / f"{name}.json"))
     parts += command_parts(name, measured.command if measured else f"python train/lm.py --recipe {name}", folder)
@@ -253,16 +266,15 @@ def reversals(recipes: dict[str, LanguageModelRecipe], figures: dict[str, list[f
 
 def reversals_text(recipes: dict[str, LanguageModelRecipe], figures: dict[str, list[float]]) -> str:
     """The pairs of `reversals` in one paragraph; empty if there is none."""
-    pairs = [
-        " and ".join(f"{recipes[name].title} ({statistics.fmean(figures[name]):.1f})" for name in pair)
-        for pair in reversals(recipes, figures)
+    pairs = reversals(recipes, figures)
+    sentences = [
+        f"In the paper {recipes[better].title} is better than {recipes[worse].title}, here it is worse "
+        f"({statistics.fmean(figures[better]):.1f} and {statistics.fmean(figures[worse]):.1f})."
+        for better, worse in pairs
     ]
     if not pairs:
         return ""
-    return (
-        f"In the paper the first of each pair is better, here the second: {'; '.join(pairs)}. "
-        f"{seeds_text([figures[name] for pair in reversals(recipes, figures) for name in pair])}"
-    )
+    return " ".join([*sentences, seeds_text([figures[name] for pair in pairs for name in pair])])
 
 
 def seeds_text(figures: list[list[float]]) -> str:

@@ -6,6 +6,7 @@ The cells are in zoo/studies/cells.toml. Measured values are read from zoo/resul
 import csv
 import io
 import statistics
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import groupby
@@ -21,6 +22,13 @@ from studies.results import read_seeds
 COLUMNS = ("paper", "table", "row", "column", "published", "recipe", "measured", "low", "high", "seeds", "reached")
 UNITS = {"M": 1e6, "K": 1e3}
 ABOUT = "~"
+PLURALS = {
+    "train_perplexity": "perplexities of the training text",
+    "validation_perplexity": "validation perplexities",
+    "test_perplexity": "test perplexities",
+    "parameters": "numbers of parameters",
+}
+"""What numbers of a metric are called."""
 DECIMALS = 4
 """Decimals of measured values, of which the last ones say nothing."""
 
@@ -53,6 +61,8 @@ class PublishedTable(Section):
     """Keys of the value in that file: `*` is each of the values there, `NAME=VALUE` only those that have it."""
     better: Literal["lower", "higher", "equal"] = "lower"
     """Which measured values reach the published one."""
+    numbers: str = ""
+    """What the numbers are, in the plural. Empty: the columns are metrics, which say it."""
     others: list[OtherSettings] = Field(default_factory=list)
     """Settings of training that are worse on the validation text."""
     rows: dict[str, dict[str, str]]
@@ -72,7 +82,7 @@ class PublishedTable(Section):
                     values = values_at(results, keys)
                     other = {name: values_at(seeds, keys) for name, seeds in others.items()}
                     place = (self.paper, self.table, row, self.text, column)
-                    yield Cell(*place, published, recipe, better, values, other, self.own_split)
+                    yield Cell(*place, published, recipe, better, values, other, self.own_split, self.numbers)
 
 
 class Cells(Section):
@@ -97,6 +107,7 @@ class Cell:
         values: The measured values, one per seed.
         others: The values by other settings of training, by their names.
         own_split: Whether the measured text is split and tokenized in another way than the paper's.
+        numbers: What the number is one of, in the plural; empty if the metric says it.
     """
 
     paper: str
@@ -110,6 +121,12 @@ class Cell:
     values: list[float]
     others: dict[str, list[float]] = field(default_factory=dict)
     own_split: bool = False
+    numbers: str = ""
+
+    @property
+    def kind(self) -> str:
+        """What the number is one of, in the plural."""
+        return self.numbers or PLURALS.get(self.metric, spelled(self.metric))
 
     @property
     def measured(self) -> float | None:
@@ -201,14 +218,14 @@ def published_values(folder: Path, results: str) -> dict[str, Any]:
 def counts_text(cells: list[Cell]) -> str:
     """How many cells are measured and reached, in sentences."""
     compared = [cell for cell in cells if cell.reached is not None]
-    reached = [cell for cell in compared if cell.reached]
-    sizes = sum(cell.metric == "parameters" for cell in reached)
+    measured = Counter(cell.kind for cell in compared)
+    reached = Counter(cell.kind for cell in compared if cell.reached)
+    kinds = ", ".join(f"{reached[kind]} of {count} {kind}" for kind, count in measured.items())
     roughly = [cell for cell in cells if cell.values and cell.own_split]
     texts = ", ".join(dict.fromkeys(cell.text for cell in roughly))
     counts = (
-        f"Of the {len(cells)} numbers of three papers, {len(compared)} are measured. {len(reached)} of "
-        f"these are reached, {sizes} of them numbers of parameters. A number is reached if the mean of the seeds, "
-        "rounded as printed, is as good or better."
+        f"Of the {len(cells)} numbers of three papers, {len(compared)} are measured and {reached.total()} of these are "
+        f"reached: {kinds}. A number is reached if the mean of the seeds, rounded as printed, is as good or better."
     )
     more = f" {len(roughly)} more are measured on another split of the text ({texts}) and do not count."
     return counts + (more if roughly else "")

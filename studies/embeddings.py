@@ -120,15 +120,16 @@ def training_text(training: dict[str, Any]) -> str:
 
 
 def correlation(values: Sequence[float | None], published: float | None = None) -> str:
-    """A correlation of several seeds, or a dash if it is undefined, and the published one in brackets.
+    """A correlation of several seeds, or a dash if it is undefined; in brackets their range and the published one.
 
-    >>> correlation([0.3], 0.41), correlation([0.3, 0.34]), correlation([None])
-    ('0.30 (0.41)', '0.32, 0.30 to 0.34', '—')
+    >>> correlation([0.3], 0.41), correlation([0.3, 0.34], 0.41), correlation([None])
+    ('0.30 (published 0.41)', '0.32 (0.30 to 0.34; published 0.41)', '—')
     """
     known = [value for value in values if value is not None]
-    span = f", {min(known):.2f} to {max(known):.2f}" if len(known) > 1 else ""
+    brackets = [f"{min(known):.2f} to {max(known):.2f}"] if len(known) > 1 else []
+    brackets += [] if published is None else [f"published {published:.2f}"]
     mean = number(statistics.fmean(known) if known else None, ".2f")
-    return mean + span + ("" if published is None else f" ({published:.2f})")
+    return mean + (f" ({'; '.join(brackets)})" if brackets else "")
 
 
 def draw_embeddings(

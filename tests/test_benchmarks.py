@@ -36,23 +36,31 @@ def test_measurements_without_a_commit_are_said_to_be_earlier():
     assert report.EARLIER not in report.page({"evaluation": {**measured, "commit": "0" * 40}})
 
 
-def test_where_this_library_is_slower_the_readme_says_so():
+def test_where_others_are_faster_the_pages_say_so():
     ratios = {"medium": {"PyTorch": 0.944, "stock Keras": 1.3}, "large": {"PyTorch": 0.998}}
     found = {"evaluation": {"results": {size: {"speed_ratio": each} for size, each in ratios.items()}}}
-    assert report.slower(found) == "Slower than others: Evaluation (medium 0.94 of PyTorch)."
+    assert "Others are faster: Evaluation (medium 0.94 of PyTorch)." in report.better_section(found)
+    training = {"small": {"words_per_second": {"keras-tying": 2.0}, "speed_ratio": {}}}
+    readme = report.summary({**found, "training": {"results": training}})
+    assert "Others are faster in some cases of: Evaluation. [All these cases](benchmarks/README.md#" in readme
     del found["evaluation"]["results"]["medium"]
-    assert report.slower(found) == ""
+    assert report.better_section(found) == []
+    assert "Others" not in report.summary({**found, "training": {"results": training}})
 
 
-def test_where_this_library_takes_more_memory_the_readme_says_so():
+def test_where_others_take_less_memory_the_pages_say_so():
     ratios = {"10,000 words": {"memory returned": 1.2, "PyTorch": 0.6}, "20,000 words": {"PyTorch": 1.52}}
     results = {size: {"memory_ratio": each} for size, each in ratios.items()}
     found = {"joint_language_model": {"results": results}}
-    named = "More memory than others: Joint language models (20,000 words 1.52 of PyTorch)."
-    assert report.larger(found) == named
-    unreliable = "Memory not measured reliably: Translation."
-    assert report.larger({**found, "translation": {"results": results}}) == f"{named} {unreliable}"
-    assert report.larger({"joint_language_model": {"results": {"10,000 words": results["10,000 words"]}}}) == ""
+    named = "Others take less memory: Joint language models (20,000 words 1.52 of PyTorch)."
+    assert report.better_section(found)[-1] == named
+    unreliable = "Memory was not measured reliably: Translation."
+    assert report.better_section({**found, "translation": {"results": results}})[-3:] == [named, "", unreliable]
+    assert report.better_section({"joint_language_model": {"results": {"10,000 words": results["10,000 words"]}}}) == []
+
+
+def test_the_readme_links_the_section_of_the_benchmarks_page():
+    assert report.BETTER.lower().replace(" ", "-") == report.ANCHOR
 
 
 def test_the_profile_counts_the_operations_of_a_step():

@@ -27,7 +27,7 @@ def download(address: str, sha256: str, folder: str) -> Path:
         return Path(pooch.retrieve(address, sha256, fname=name, path=path, progressbar=False))
     except OSError as error:
         raise ConnectionError(
-            f"{address} could not be downloaded: {error}. Put {name} into a folder and give it as the data folder."
+            f"{address} could not be downloaded: {error}. Put {name} into a folder and give the folder as --data-dir."
         ) from error
 
 

@@ -164,7 +164,9 @@ def test_a_vocabulary_of_another_size_is_refused(lm, vectors, joint, translator)
     with pytest.raises(ValueError, match=r"has 4 target words. Received: a vocabulary of 3"):
         TrainedJointLanguageModel(joint.model, joint.source_vocabulary, other)
     with pytest.raises(ValueError, match=r"has 30 and 30 subwords. Received: 29 for both"):
-        TrainedTranslator(translator.model, Subwords.learn(["a rose is a rose", "eine Rose ist eine Rose"] * 50, size=29))
+        TrainedTranslator(
+            translator.model, Subwords.learn(["a rose is a rose", "eine Rose ist eine Rose"] * 50, size=29)
+        )
     with pytest.raises(ValueError, match=r"no such tokenization|must be one of"):
         TrainedLanguageModel(lm.model, lm.vocabulary, "letter")
 

@@ -26,13 +26,10 @@ def communication_claims():
         ]
         for workers in ("2", "4")
     )
-    before = results("superseded/communication_2", BENCHMARKS)["steps_of"]
-    waited = [before[variant]["4"]["seconds_a_step"] for variant in ("untied, rows", "untied")]
     return [
         f"The measured seconds are {min(seconds):.1f} to {max(seconds):.1f} times the predicted ones",
         f"rows save {two:.2f} seconds per step on two workers and {four:.2f} on four; their bytes predict "
         f"{predicted_two:.2f} and {predicted_four:.2f}.",
-        "({:.3f} and {:.3f} seconds per step)".format(*waited),
     ]
 
 

@@ -108,8 +108,8 @@ def joint_claims():
     untied = {name: name.removesuffix(", tied") for name in cells if name.endswith(", tied")}
     untied |= {"NNJM, tied": joint, "NNJM-Global, tied": together}
     losses = sorted(-gain(converged, tied, other) for tied, other in untied.items())
-    assert losses[0] > 0
-    assert all(gain(f"{m30k}_converged", tied, other) < 0 for tied, other in untied.items())
+    on_other_text = sorted(-gain(f"{m30k}_converged", tied, other) for tied, other in untied.items())
+    assert min(losses[0], on_other_text[0]) > 0
     tests = {name: [run["test"] for run in cell["runs"].values()] for name, cell in cells.items()}
 
     def worse(name, other):
@@ -167,11 +167,13 @@ def joint_claims():
         f"all with SrcWin 3, differ by {100 * (max(narrow) / min(narrow) - 1):.0f}%",
         f"{len(apart)} of the {len(losses)} tied models are worse than their untied models. The means of all "
         f"{len(losses)} are, by {losses[0]:.1f}% to {losses[-1]:.1f}%.",
-        "With 10,000 words, trained until convergence at learning rates that were chosen on validation text, the means "
-        f"of all {len(losses)} tied models are worse, on both texts.",
+        f"Trained until convergence with 10,000 words, the means of all {len(losses)} tied models are worse: by "
+        f"{losses[0]:.0f}% to {losses[-1]:.0f}% on Chinese-English (three seeds each, {len(apart)} of {len(losses)} "
+        f"beyond the seeds), by {on_other_text[0]:.0f}% to {on_other_text[-1]:.0f}% on Multi30k (mostly one seed,",
         f"the tied NNLM is {-gain(same_words, 'NNLM, tied', 'NNLM'):.0f}% worse, and the tied NNJM "
         f"{-gain(same_words, 'NNJM, tied', joint):.0f}%, within the seeds.",
-        f"by 18% on Chinese-English and by {min(tyings[m30k]):.0f}% to {max(tyings[m30k]):.0f}% on Multi30k.",
+        f"by 18% on Chinese-English and by {min(tyings[m30k]):.0f}% to {max(tyings[m30k]):.0f}% on Multi30k, more than "
+        "any of the paper's changes to the NNJM does.",
         f"It lowers that of the NNLM by {gain(zh, 'NNLM, tied', 'NNLM'):.0f}% on Chinese-English, within the seeds, "
         f"and by {gain(m30k, 'NNLM, tied', 'NNLM'):.0f}% on Multi30k.",
         f"more here ({gain(zh, 'NNLM-Global', 'NNLM'):.0f}% and {gain(m30k, 'NNLM-Global', 'NNLM'):.0f}%) than in",
@@ -197,6 +199,7 @@ def augmentation_claims():
         for scores in ("published", "measured")
     }
     assert share == pytest.approx({"published": 2, "measured": 1 / 3}, rel=0.15)
+    gains = [plain.measured.test_perplexity - each.measured.test_perplexity for each in (loss, reuse)]
     assert loss.measured.validation_perplexity == pytest.approx(reuse.measured.validation_perplexity, abs=0.1)
     by_beta, by_tau = (results("subspace")[key]["distance"] for key in ("by_beta", "by_tau"))
     assert all(curve == sorted(curve, reverse=True) for curve in (by_beta, by_tau))
@@ -204,6 +207,7 @@ def augmentation_claims():
     return [
         f"{first:.1f} after the first thirty epochs and {second:.1f} after thirty more, and the test perplexity was "
         f"{twice['test_perplexity']:.1f}",
+        "Here AL gains {:.1f} there and RE {:.1f}, and both gain about the same".format(*gains),
         f"it is {at_ten:.2f} at beta 1 and temperature 10, and {at_two:.2f} at temperature 2.",
     ]
 
@@ -223,7 +227,7 @@ def translation_claims():
     assert worst == ["decoder", "decoder", "untied"]
     assert max(lowest["three_way"]) < min(lowest["untied"])
     assert max(tests["three_way"]) > min(tests["untied"])
-    untied, three_way, decoder = (
+    untied, three_way, _ = (
         f"{each['perplexity']:.2f}|{each['val_perplexity']:.2f}".split("|") for each in last.values()
     )
     bleus, validation = [], []
@@ -240,27 +244,13 @@ def translation_claims():
     assert all(max(setting, key=setting.get) == "three_way" for setting in means)
     for scores in (bleus[0], chosen):
         assert not any(min(scores[one]) > max(scores[two]) for one, two in permutations(last, 2))
-    low, high = min(bleus[0]["three_way"]), max(bleus[0]["three_way"])
-    assert high - low > max(means[0].values()) - min(means[0].values())
-    sizes = [results(f"multi30k_en_de_{name}")["parameters"] for name in ("three_way", "untied")]
-    assert 0.45 < sizes[0] / sizes[1] < 0.55
     assert commits(["multi30k_en_de_untied", "multi30k_en_fr_untied"]) <= COMMITS_THAT_STARTED_ALIKE
     return [
         "In the recorded runs of the untied models, the input and the output embedding of the decoder started from the "
         "same numbers in another order",
-        f"perplexity is {untied[0]} in training and {untied[1]} on validation text; the three-way tied model has "
-        f"{three_way[0]} and {three_way[1]}.",
-        f"has {decoder[0]}, between them, and {decoder[1]}, the worst.",
-        "that were kept, {:.2f} to {:.2f}, are below all of the untied ones, {:.2f} to {:.2f};".format(
-            *(end(lowest[name]) for name in ("three_way", "untied") for end in (min, max))
-        ),
-        f"of 25 epochs, {low:.1f} to {high:.1f}, are further apart than the means of the three models.",
-        "the untied model has a test BLEU of {test_bleu:.2f} (validation {validation_bleu:.2f}), and".format(
-            **results("multi30k_en_fr_untied")
-        ),
-        "the three-way tied model {test_bleu:.2f} ({validation_bleu:.2f}).".format(
-            **results("multi30k_en_fr_three_way")
-        ),
+        f"the three-way tied one: {untied[0]} and {untied[1]} against {three_way[0]} and {three_way[1]} in the last",
+        "the three-way tied ones have lower validation perplexities ({:.2f} to {:.2f}) than the untied ones ({:.2f} to "
+        "{:.2f}).".format(*(end(lowest[name]) for name in ("three_way", "untied") for end in (min, max))),
     ]
 
 

@@ -63,8 +63,8 @@ def test_published_results_stand_beside_measured_ones(embeddings):
     results["word_similarity"]["own"]["tied"]["spearman"] = None
     published = {"word_similarity": {"own": {"tied": 0.25}}, "pair_correlation": {"input, tied": 0.5}}
     text = "\n".join(metric_tables([results], published))
-    assert "| — (0.25) | 3 of 4 |" in text
-    assert "| input, tied | 1.00 (0.50) |" in text
+    assert "| — (published 0.25) | 3 of 4 |" in text
+    assert "| input, tied | 1.00 (published 0.50) |" in text
 
 
 def test_plots_are_drawn(embeddings, tmp_path):
@@ -162,6 +162,6 @@ def test_the_page_is_made_from_its_text_and_the_results(tmp_path, embeddings):
     results["trainings"][0]["seed"] = 4
     (tmp_path / "results" / "one_s4.json").write_text(json.dumps(results))
     text = embeddings_page(tmp_path)
-    assert f" {first - 0.1:.2f}, {first - 0.2:.2f} to {first:.2f} |" in text
+    assert f" {first - 0.1:.2f} ({first - 0.2:.2f} to {first:.2f}) |" in text
     assert training in text
     assert "Training of first: seed 4" in text

@@ -50,7 +50,9 @@ def test_a_card_names_superseded_results_and_an_order_that_is_the_reverse_of_the
     cards = {path.stem: text for path, text in card_pages(recipes, cells, tmp_path).items()}
     assert "Superseded: test perplexity 87.3 (validation 92.5) with seed 1 after 60 epochs" in cards[names[1]]
     assert ["is the reverse of the published" in cards[name] for name in names] == [True, True, False]
-    assert "VD-LSTM + AL, small (87.7) and VD-LSTM + RE, small (87.0)." in cards["README"]
+    assert (
+        "VD-LSTM + AL, small is better than VD-LSTM + RE, small, here it is worse (87.7 and 87.0)." in cards["README"]
+    )
 
 
 def test_an_order_within_the_ranges_of_the_seeds_is_no_reversal():
