@@ -261,6 +261,11 @@ class AdaptiveEmbedding(Shareable, keras.layers.Layer):
             f"`Model.quantize`. Received: mode={mode!r} for {self.name!r}"
         )
 
+    def enable_lora(self, rank, lora_alpha=None):
+        raise NotImplementedError(
+            f"An AdaptiveEmbedding cannot have LoRA: use a TiedEmbedding. Received: rank={rank!r} for {self.name!r}"
+        )
+
     def get_config(self):
         return {
             **super().get_config(),

@@ -88,17 +88,17 @@ class TiedDense(keras.layers.Layer):
         """The layer before this one that the configuration of the embedding describes."""
         expected = self._embedding_config["config"]
         before = [layer for layer in layers_before(inputs) if isinstance(layer, keras.layers.ReversibleEmbedding)]
-        named = [layer for layer in before if layer.name == expected["name"]]
-        if named:
-            return named[0]
-        if len({*before}) == 1 and all(getattr(before[0], size) == expected[size] for size in SIZES):
+        named = {layer for layer in before if layer.name == expected["name"]}
+        if len(named) == 1:
+            return named.pop()
+        if not named and len({*before}) == 1 and all(getattr(before[0], size) == expected[size] for size in SIZES):
             return before[0]  # a `clone_function` has given it another name
-        if is_loading():  # it has no other place, or a later one
+        if not named and is_loading():  # it has no other place, or a later one
             return embedding_at(keras.saving.deserialize_keras_object(self._embedding_config))
         raise ValueError(
             f"The copy of TiedDense {self.name!r} needs the embedding that it shares, which must come before it in the "
             "same model. Copy the model with copy.deepcopy, or call the embedding with reverse=True instead of "
-            f"TiedDense. Expected: an embedding {expected['name']!r}. "
+            f"TiedDense. Expected: one embedding {expected['name']!r}. "
             f"Received: {[layer.name for layer in before]}"
         )
 

@@ -132,7 +132,8 @@ class BackboneModel(NextWordModel):
 def without_logits(model):
     """A model with the layers of another one, which trains without keeping logits.
 
-    Both models have the same variables: what trains one, trains the other.
+    Both models have the same variables: what trains one, trains the other. Padding that has a mask is left out of the
+    loss, also with a `ReversibleEmbedding` of Keras, whose own scores have no mask.
 
     Args:
         model: A functional or built `Sequential` model with one output, which a `TiedEmbedding`,

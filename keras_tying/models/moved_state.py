@@ -8,7 +8,8 @@ import numpy as np
 from keras import ops
 
 from keras_tying.backend.keras_internals.layers import leaf_layers
-from keras_tying.backend.keras_internals.optimizers import slots_of
+from keras_tying.backend.keras_internals.optimizers import copy_decay_exclusions, slots_of
+from keras_tying.backend.keras_internals.training import compiled_objects
 from keras_tying.backend.replicas import build_optimizer, scope_of
 from keras_tying.backend.variables import write_back
 from keras_tying.models.serialization import SHARED
@@ -18,6 +19,8 @@ ARGUMENTS = ("embedding", "source_embedding", "output_embedding", "context_embed
 COUNTS = ("input_updates", "output_updates")
 """Variables of `SkipGram` itself with a number for each word."""
 
+FROZEN_BY_LORA = ("embeddings", "kernel")
+"""Weights that `enable_lora` freezes."""
 AVERAGES = ("averages", "_model_variables_moving_average")
 """Slots of averaged weights: of the optimizers of this library, and of those of Keras."""
 Place = tuple[str, str]
@@ -64,10 +67,24 @@ def changed_copy(model, change):
             if names[id(weight)] in frozen:
                 weight.trainable = False
         if model.compiled:
-            copy.compile_from_config(model.get_compile_config())
+            _compile_alike(copy, model, names)
             if model.optimizer is not None and model.optimizer.built:
                 _copy_state(model, copy, change, names, weights)
     return copy
+
+
+def _compile_alike(copy, model, names):
+    """Compiles a copy as the model, also with what no configuration has."""
+    with keras.saving.custom_object_scope(compiled_objects(model)):
+        copy.compile_from_config(model.get_compile_config())
+    if model.optimizer is None:
+        return
+    scaled = (isinstance(each.optimizer, keras.optimizers.LossScaleOptimizer) for each in (copy, model))
+    if [*scaled] == [True, False] and copy.dtype_policy == model.dtype_policy:  # `auto_scale_loss=False`
+        copy.optimizer = copy.optimizer.inner_optimizer
+    weights = {names[id(weight)]: weight for weight in copy.weights}
+    pairs = [(weight, weights[name]) for weight in model.weights if (name := names[id(weight)]) in weights]
+    copy_decay_exclusions(model.optimizer, copy.optimizer, pairs)
 
 
 def _check_shapes(copy, names, values):
@@ -118,8 +135,13 @@ def _start(slots):
 
 def _frozen(model, names) -> set[Name]:
     """Names of the weights that are frozen one by one: not with their layer, as its configuration says, or by LoRA."""
-    layers = [each for each in leaf_layers(model) if each.trainable and not getattr(each, "lora_enabled", False)]
-    return {names[id(weight)] for layer in layers for weight in layer.weights if not weight.trainable}
+    return {
+        names[id(weight)]
+        for layer in leaf_layers(model)
+        if layer.trainable
+        for weight in layer.weights
+        if not (weight.trainable or (getattr(layer, "lora_enabled", False) and weight.name in FROZEN_BY_LORA))
+    }
 
 
 def _numbers(optimizer, slots):
@@ -164,7 +186,10 @@ def embedding_layers(model):
     layers = _embedding_arguments(model)
     for name, layer in layers.items():
         if not isinstance(layer, keras.layers.Embedding):
-            raise ValueError(f"`{name}` must be a keras.layers.Embedding or a TiedEmbedding. Received: {layer!r}")
+            raise ValueError(
+                "Copies with other words, tying or LoRA need a keras.layers.Embedding or a TiedEmbedding. Received: "
+                f"`{name}`, of class {type(layer).__name__}"
+            )
     return layers
 
 

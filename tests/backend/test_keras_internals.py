@@ -32,6 +32,7 @@ LSTM, EMBEDDING, OPTIMIZER = keras.layers.LSTM, keras.layers.ReversibleEmbedding
         (keras.Model._symbolic_build, ["self", "iterator", "data_batch"]),
         (OPTIMIZER._all_reduce_sum_gradients, ["self", "grads_and_vars"]),
         (OPTIMIZER._clip_gradients, ["self", "grads"]),
+        (OPTIMIZER._var_key, ["self", "variable"]),
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )

@@ -6,7 +6,7 @@ from scipy.special import log_softmax
 
 from keras_tying.layers import AdaptiveEmbedding
 from keras_tying.layers.lookup import embedding_matrix
-from keras_tying.models import without_logits
+from keras_tying.models import LanguageModel, without_logits
 
 V, H, CUTOFFS, FACTOR = 23, 12, (7, 15), 2
 EDGES = [(0, 7), (7, 15), (15, 23)]
@@ -159,6 +159,16 @@ def test_quantization_is_refused_in_one_line_before_another_layer_is_quantized()
     assert embedding.quantization_mode is None
     model.quantize("int8", filters=lambda layer: layer is embedding)
     assert embedding.quantization_mode == "int8"
+
+
+def test_lora_and_changed_copies_are_refused_in_one_line():
+    layer = AdaptiveEmbedding(20, 8, cutoffs=(5, 10), factor=2)
+    with pytest.raises(NotImplementedError, match="cannot have LoRA: use a TiedEmbedding"):
+        layer.enable_lora(2)
+    model = LanguageModel(layer, [keras.layers.Dense(8)])
+    for change in (lambda: model.resized(25), model.untied_copy, model.without_lora):
+        with pytest.raises(ValueError, match=r"Copies with other words, .*`embedding`, of class AdaptiveEmbedding"):
+            change()
 
 
 def test_other_layers_of_a_plain_model_are_quantized():

@@ -168,7 +168,7 @@ def test_a_clone_exports_one_matrix(rng, tmp_path):
 def test_a_copy_that_cannot_share_raises_unless_it_is_loaded(make, rng, tmp_path):
     model = make(TiedEmbedding(V, H, name="words"))
     for name in ("clone", "configuration", "JSON"):
-        with pytest.raises(ValueError, match=r"copy\.deepcopy.*Expected: an embedding 'words'\. Received: \[\]"):
+        with pytest.raises(ValueError, match=r"copy\.deepcopy.*Expected: one embedding 'words'\. Received: \[\]"):
             COPIES[name](model, tmp_path)
     for name in ("file", "deepcopy"):
         assert_same_model(COPIES[name](model, tmp_path), model, batch_for(model, rng))
@@ -177,6 +177,16 @@ def test_a_copy_that_cannot_share_raises_unless_it_is_loaded(make, rng, tmp_path
 def test_two_nested_models_share_the_matrix_in_a_recursive_clone(rng):
     model = two_nested(TiedEmbedding(V, H))
     assert_same_model(keras.models.clone_model(model, recursive=True), model, batch_for(model, rng))
+
+
+def test_a_clone_does_not_choose_between_embeddings_of_one_name():
+    """Two nested models can have layers of one name."""
+    one, other = (TiedEmbedding(9, 4, name="words") for _ in range(2))
+    words = keras.Input((None,), dtype="int32")
+    nested = [keras.Model(words, each(words), name=name)(words) for name, each in (("one", one), ("other", other))]
+    model = keras.Model(words, TiedDense(other)(keras.layers.Add()(nested)))
+    with pytest.raises(ValueError, match=r"one embedding 'words'. Received: \['words', 'words'\]"):
+        keras.models.clone_model(model)
 
 
 def test_two_embeddings_are_told_apart(rng):

@@ -246,6 +246,81 @@ def test_a_frozen_matrix_stays_frozen():
     assert [each.trainable for each in copy.embedding.weights] == [each.trainable for each in model.embedding.weights]
 
 
+def test_a_weight_that_is_frozen_beside_lora_stays_frozen():
+    model = kt.zoo.recurrent_language_model(V, H)
+    model.embedding.enable_lora(2)
+    model.embedding.bias.trainable = False
+    resized, merged = model.resized(V + 1), model.without_lora()
+    assert not resized.embedding.bias.trainable
+    assert not merged.embedding.bias.trainable
+    assert merged.embedding.embeddings.trainable
+
+
+@pytest.mark.parametrize("scaled", [False, True])
+def test_a_copy_decays_the_weights_that_its_model_decays(text, scaled):
+    model = trained(text)
+    optimizer = keras.optimizers.AdamW(0.1, weight_decay=0.5)
+    optimizer.exclude_from_weight_decay(var_list=[model.embedding.embeddings], var_names=["bias"])
+    model.compile(keras.optimizers.LossScaleOptimizer(optimizer) if scaled else optimizer, run_eagerly=True)
+    copies = [model.with_rows(range(V))]  # before the optimizer has trained, and after
+    train(model, text)
+    train(copies[0], text)
+    copies.append(model.with_rows(range(V)))
+    for each in (model, copies[1]):
+        train(each, text)
+    train(copies[0], text)
+    for copy in copies:
+        for one, other in zip(model.get_weights(), copy.get_weights(), strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
+
+
+def mean_score(targets, scores):
+    return keras.ops.mean(scores)
+
+
+class MeanScore(keras.losses.Loss):
+    def call(self, targets, scores):
+        return keras.ops.mean(scores)
+
+
+@pytest.mark.parametrize("loss", [mean_score, MeanScore()], ids=["function", "class"])
+def test_a_copy_has_losses_and_metrics_that_are_not_registered(text, loss):
+    model = trained(text)
+    model.compile("sgd", loss, metrics=[mean_score], run_eagerly=True)
+    copy = model.with_rows(range(V))
+    values = [each.test_on_batch(text[0][:8], text[1][:8], return_dict=True) for each in (model, copy)]
+    assert values[0] == pytest.approx(values[1], rel=1e-5)
+
+
+def test_a_copy_has_no_loss_scale_if_its_model_refused_one():
+    model = kt.zoo.recurrent_language_model(V, H, dtype="mixed_float16")
+    for scale in (False, True):
+        model.compile(keras.optimizers.SGD(0.1), auto_scale_loss=scale)
+        for copy in (model.resized(V + 1), model.untied_copy()):
+            assert type(copy.optimizer) is type(model.optimizer)
+    model.compile(keras.optimizers.SGD(0.1), auto_scale_loss=False)
+    assert type(model.with_precision("float32").optimizer) is keras.optimizers.SGD
+
+
+def test_lora_does_not_hide_that_a_file_has_another_matrix(tmp_path):
+    def models(tied):
+        words, hidden = keras.Input((None,), dtype="int32"), keras.layers.Dense(H)
+        embedding = kt.layers.TiedEmbedding(V, H, tied, use_bias=False)
+        functional = keras.Model(words, embedding(hidden(embedding(words)), reverse=True))
+        own = kt.models.LanguageModel(kt.layers.TiedEmbedding(V, H, tied, use_bias=False), [keras.layers.Dense(H)])
+        return (functional, embedding), (own, own.embedding)
+
+    for (untied, _), (tied, embedding) in zip(models(False), models(True), strict=True):
+        embedding.enable_lora(H)
+        tied.save_weights(tmp_path / "tied.weights.h5")
+        tied.load_weights(tmp_path / "tied.weights.h5")
+        before = tied.get_weights()
+        untied.save_weights(tmp_path / "untied.weights.h5")
+        with pytest.raises(ValueError, match="tying"):
+            tied.load_weights(tmp_path / "untied.weights.h5")
+        np.testing.assert_array_equal(tied.get_weights()[0], before[0])
+
+
 def test_weights_in_several_files_are_checked_too(tmp_path):
     make = functools.partial(kt.zoo.skip_gram, 2000, units=40)
     make(tied=False).save_weights(tmp_path / "model.weights.json", max_shard_size=0.0004)

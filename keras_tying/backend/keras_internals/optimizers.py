@@ -47,6 +47,25 @@ def slots_of(optimizer):
     return found
 
 
+def copy_decay_exclusions(optimizer, copy, pairs):
+    """Makes a copy of an optimizer leave the same variables out of weight decay.
+
+    `Optimizer._exclude_from_weight_decay`, `_exclude_from_weight_decay_pattern`, `_var_key`: no configuration has what
+    was passed to `exclude_from_weight_decay`.
+
+    Args:
+        optimizer: The optimizer.
+        copy: The copy, which has not trained yet.
+        pairs: Pairs of a variable that the optimizer trains and the one that the copy trains in its place.
+    """
+    optimizer, copy = (getattr(each, "inner_optimizer", each) for each in (optimizer, copy))
+    excluded = getattr(optimizer, "_exclude_from_weight_decay", set())
+    pattern = getattr(optimizer, "_exclude_from_weight_decay_pattern", None)
+    variables = [other for each, other in pairs if optimizer._var_key(each) in excluded]
+    if variables or pattern:
+        copy.exclude_from_weight_decay(variables, [pattern.pattern] if pattern else None)
+
+
 class UpdateOptimizer(keras.optimizers.Optimizer):
     """An optimizer with a method that sees all gradients of an update.
 

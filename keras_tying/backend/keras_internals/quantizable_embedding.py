@@ -34,8 +34,17 @@ class QuantizableEmbedding(keras.layers.ReversibleEmbedding):
     def load_own_variables(self, store):
         """Loads a matrix into which Keras merged the delta of LoRA when it saved, and starts LoRA anew.
 
-        Keras sets both factors of the delta to zero, from where neither has a gradient.
+        Keras sets both factors of the delta to zero, from where neither has a gradient, and does not check with LoRA
+        that the file has as many variables as the layer.
         """
+        if self.lora_enabled and self.built:
+            own: dict[str, object] = {}
+            self.save_own_variables(own)
+            if len(own) != len(store.keys()):
+                raise ValueError(
+                    f"Layer {self.name!r} has {len(own)} variables without those of LoRA. Received: a file with "
+                    f"{len(store.keys())}. Load it into a layer with the tying and bias of the file."
+                )
         super().load_own_variables(store)
         if self.lora_enabled:
             factor = self.lora_embeddings_a

@@ -12,6 +12,16 @@ def compiled_metrics(model):
     return model._compile_metrics
 
 
+def compiled_objects(model):
+    """The functions and classes that a model was compiled with, by name.
+
+    `Model._compile_config`: the public `get_compile_config` has their names only, by which Keras finds registered ones.
+    """
+    given = keras.tree.flatten(model._compile_config.config)
+    kinds = [each if hasattr(each, "__name__") else type(each) for each in given if callable(each)]
+    return {kind.__name__: kind for kind in kinds}
+
+
 def take_loss_as_built(model):
     """Keeps `fit` from building the compiled loss, which Keras does by calling it on the logits of a first batch.
 
