@@ -38,15 +38,10 @@ def write_atomically(path: str | Path, content: bytes) -> None:
     Raises:
         OSError: If the file cannot be written, for example without space or permission. The old file is kept.
     """
-    try:
-        with replacing(path) as new, new.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-    except OSError as error:
-        if error.filename is None:
-            error.filename = str(path)  # which the system does not name when a disk is full
-        raise
+    with replacing(path) as new, new.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
 
 
 @contextmanager
@@ -82,6 +77,10 @@ def replacing(path: str | Path) -> Iterator[Path]:
             if os.path.lexists(old):
                 old.rename(path)
             raise
+    except OSError as error:
+        if error.filename is None:
+            error.filename = str(path)  # which the system does not name when a disk is full
+        raise
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
 

@@ -114,6 +114,11 @@ def test_a_file_that_does_not_fit_is_named(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(OSError, match=f"No space left on device: '{tmp_path / 'file'}'"):
         write_atomically(tmp_path / "file", b"content")
+    with (
+        pytest.raises(OSError, match=f"No space left on device: '{tmp_path / 'model'}'"),
+        replacing(tmp_path / "model"),
+    ):
+        full(None)
     assert list(tmp_path.iterdir()) == []
 
 

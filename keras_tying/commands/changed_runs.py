@@ -10,10 +10,8 @@ from keras_tying.tables import dump_table, validate_table
 from keras_tying.training.checkpoints import CheckpointStore
 from keras_tying.training.progress import Progress, read_progress
 from keras_tying.training.runs import Run, RunSettings, real_paths
-from keras_tying.zoo.recipes import check_recordable
+from keras_tying.zoo.recipes import DECIDING, check_recordable
 
-RECIPE_TABLES = ("model", "data", "loss", "optimisation")
-"""The tables of a recipe that decide a run."""
 OF_PREPARED_TEXT = (
     *("tokenization", "vocabulary_size", "minimum_count", "maximum_length"),
     *("source_vocabulary_size", "target_vocabulary_size", "sentences"),
@@ -38,7 +36,7 @@ def check_same_settings(run: Run, received: RunSettings) -> None:
 
 def _deciding(settings: RunSettings) -> dict[str, Any]:
     """The settings that decide a run and that a command gives."""
-    recipe = {table: getattr(settings.recipe, table).model_dump() for table in RECIPE_TABLES}
+    recipe = settings.recipe.model_dump(include=DECIDING)
     if settings.prepared:  # which decides them, and which runs from before did not note
         recipe["data"] = {name: value for name, value in recipe["data"].items() if name not in OF_PREPARED_TEXT}
     names = {"seed", "precision", "data_dir", "files", "prepared", "subwords", "initial_vectors", "start", "add_words"}

@@ -15,7 +15,9 @@ INTERRUPTED = 130
 """Ctrl-C outside of training, where no checkpoint is written: 128 and the number of SIGINT, as shells count."""
 CLOSED = 141
 """The reader of the output has gone, as in `| head -1`: 128 and the number of SIGPIPE."""
-DISK_FULL = "No space left on device"
+DISK_FULL = ("No space left on device", "Disk quota exceeded", "File too large")
+TOO_MANY_FILES = "Too many open files"
+"""What errors of TensorFlow contain that say "resource exhausted" too."""
 OUT_OF_MEMORY = ("ResourceExhausted", "RESOURCE_EXHAUSTED", "out of memory", "can't allocate memory")
 """What the errors of TensorFlow, JAX and PyTorch contain where memory is full."""
 
@@ -54,8 +56,9 @@ def run_command(command: Callable[[], int], to_continue: str = "The same command
         what = f"another worker was lost ({type(error).__name__}). Start all workers again, with --restartable."
         return _fail(what, RESUMABLE)
     except Exception as error:
-        if DISK_FULL in str(error):  # for which TensorFlow raises an error that says "resource exhausted"
-            return _fail(f"{DISK_FULL}: {error}", USAGE)
+        for sign in (*DISK_FULL, TOO_MANY_FILES):  # before memory
+            if sign in str(error):
+                return _fail(f"{sign}: {error}", USAGE)
         if _is_out_of_memory(error):
             return _fail(f"there is not enough memory ({error}). Smaller sizes in the recipe need less.", USAGE)
         return _end_of_training(error, to_continue)

@@ -1,5 +1,6 @@
 """The import of Keras by a command: quiet, with memory that is kept, and refused where it cannot train."""
 
+import logging
 import os
 import re
 import sys
@@ -19,7 +20,7 @@ REMARK = re.compile(rb"[IWE]\d{4} \d\d:|WARNING: All log messages before absl::|
 def import_keras() -> None:
     """Imports Keras, checks its settings, and registers the classes of models.
 
-    TensorFlow's log shows fatal errors only, unless the user has set `TF_CPP_MIN_LOG_LEVEL`, and TensorFlow keeps its
+    TensorFlow's log shows errors only, unless the user has set `TF_CPP_MIN_LOG_LEVEL`, and TensorFlow keeps its
     memory (see `keep_memory`).
 
     Raises:
@@ -34,6 +35,8 @@ def import_keras() -> None:
     try:
         with _without_remarks() if quiet else _as_it_is():
             import keras
+        if quiet:
+            logging.getLogger("tensorflow").setLevel(logging.ERROR)
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError(f"{chosen} needs the package {error.name}, which is not installed.") from None
     except (ValueError, AssertionError) as error:

@@ -68,10 +68,12 @@ COMMAND = training_command(
             "bootstrap",
             "start from the word vectors of a trained run",
             metavar="RUN",
-            excludes=("source-vectors", "target-vectors"),
+            excludes=("source-vectors", "target-vectors", "record"),
         ),
         *(
-            file_option(f"{side}-vectors", f"start from the vectors of {side} words in a word2vec file")
+            file_option(
+                f"{side}-vectors", f"start from the vectors of {side} words in a word2vec file", excludes=("record",)
+            )
             for side in ("source", "target")
         ),
     ),

@@ -20,8 +20,11 @@ def work(arguments: argparse.Namespace) -> int:
     from keras_tying.training.runs import Run
     from keras_tying.zoo.presets import preset_folder
 
-    preset = publish(Run.open(arguments.run), arguments.name, arguments.folder)
-    place = (arguments.folder or preset_folder()) / preset.name
+    run, place = Run.open(arguments.run), (arguments.folder or preset_folder()) / arguments.name
+    replaced = place.exists()
+    preset = publish(run, arguments.name, arguments.folder)
+    if replaced:
+        print(f"replaced the trained model that was in {place}")
     for metric, value in preset.measured.items():
         if isinstance(value, float):
             print(f"{metric:22}  {value:10.4f} (before rounding {preset.before_rounding[metric]:.4f})")

@@ -247,7 +247,7 @@ def _full_key(key: str) -> str:
 def _assignment(text: str) -> tuple[str, Any]:
     """Key and value of `KEY=VALUE`; the value is TOML, or else a string."""
     key, equals, value = text.partition("=")
-    if not equals or "." not in key:
+    if not equals or "." not in key or not all(key.split(".")):
         raise ValueError(f"--set expects TABLE.KEY=VALUE, for example data.vocabulary_size=500. Received: {text!r}")
     try:
         return key, tomllib.loads(f"value = {value}")["value"]
@@ -326,10 +326,14 @@ def _evaluate(task_class: type[Task], arguments: argparse.Namespace) -> int:
             if not metrics or not results:
                 continue
             now = run.read_results()
-            if now.get("history") == results.get("history"):
-                run.write_results(now | metrics)
-            else:
+            if now.get("history") != results.get("history"):
                 log.warning("%s was trained meanwhile: its results do not get metrics of the earlier model.", folder)
+                results = {}
+                continue
+            try:
+                run.write_results(now | metrics)
+            except OSError as error:
+                log.warning("What is measured here is not stored: %s", error)
                 results = {}
     return 0
 

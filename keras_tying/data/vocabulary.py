@@ -82,9 +82,10 @@ class Vocabulary:
         specials = (END_OF_SENTENCE, UNKNOWN)
         ordinary = [w for w, c in counts.items() if c >= minimum_count and w not in specials and _can_be_read(w)]
         if not ordinary:
+            others = len(counts.keys() - set(specials))
             raise ValueError(
-                f"The training text must have a word that occurs at least {minimum_count} times. "
-                f"Received: {len(counts.keys() - set(specials)):,} different words, which occur less often."
+                f"The training text must have a word that occurs at least {minimum_count} times. Received: "
+                + (f"{others:,} different words, which occur less often." if others else "a text without words.")
             )
         ordinary.sort(key=lambda word: (-counts[word], word))
         kept = {word: counts[word] for word in (*ordinary[: None if size is None else size - 2], END_OF_SENTENCE)}

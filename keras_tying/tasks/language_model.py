@@ -135,6 +135,8 @@ class LanguageModelTask(TextTask):
         return dict.fromkeys(model.embedding_matrices(), self.vocabulary.frequencies(self.ids["train"]))
 
     def last_metrics(self, progress: Progress) -> dict[str, Any]:
+        if self.recipe.loss.name == "sampled":  # over the words that were drawn, not the vocabulary
+            return {}
         epoch = progress.history[-1]
         if self.recipe.train_perplexity == "best_epoch":
             epoch = min(progress.history, key=lambda metrics: metrics["val_perplexity"])

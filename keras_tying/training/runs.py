@@ -152,16 +152,33 @@ class Run:
         return [cls.open(run.folder) for run in found]
 
     def check_free(self) -> None:
-        """Raises FileExistsError if the folder is not new or empty, or a new one cannot take its place."""
+        """Checks that the folder is new or empty, and can be made.
+
+        Raises:
+            ValueError: If its path begins with a hyphen.
+            FileExistsError: If it holds anything, or a new folder cannot take its place.
+            NotADirectoryError: If it would be inside a file.
+            PermissionError: If a folder above it cannot be written to.
+        """
+        if str(self.folder).startswith("-"):
+            raise ValueError(
+                f"The path of a run must not begin with a hyphen, as options do. Choose another --run. Received: "
+                f"{self.folder}"
+            )
         if self.folder.exists() and (not self.folder.is_dir() or any(self.folder.iterdir())):
             raise FileExistsError(
                 f"{self.folder} already holds a run or other files. Choose another --run, continue it with "
                 f"--resume {self.folder}, or remove it."
             )
         try:
-            self.folder.resolve()
+            place = self.folder.resolve()
         except (OSError, RuntimeError):
             raise FileExistsError(f"{self.folder} is a link that leads to itself. Choose another --run.") from None
+        above = next(parent for parent in place.parents if parent.exists())
+        if not above.is_dir():
+            raise NotADirectoryError(f"{above} is a file, so {self.folder} cannot be in it. Choose another --run.")
+        if not os.access(above, os.W_OK):
+            raise PermissionError(f"{above} cannot be written to. Choose another --run than {self.folder}.")
         if self.folder.is_dir() and (self.folder.samefile(".") or self.folder.is_mount()):
             raise FileExistsError(
                 f"{self.folder} is the current folder or one where a disk is mounted, and a new one cannot take its "

@@ -311,6 +311,9 @@ RECIPES: dict[str, type[Recipe]] = {
     "skip_gram": SkipGramRecipe,
 }
 
+DECIDING = {"model", "data", "loss", "optimisation", "train_perplexity"}
+"""Keys of a recipe that decide a run and its results; not every task has all."""
+
 RecipeT = TypeVar("RecipeT", bound=Recipe)
 
 
@@ -357,6 +360,8 @@ def load_recipe(name_or_path: str | Path, default_task: TaskName = "language_mod
     if path.suffix != ".toml":
         path = recipe_folder() / f"{name_or_path}.toml"
     file = _file_of(path)
+    if file is None and str(name_or_path) != path.stem:
+        raise ValueError(f"There is no recipe in {path}. Expected the path of a .toml file, or the name of a recipe.")
     if file is None:
         raise ValueError(f"There is no recipe {str(name_or_path)!r}. Known: {list_recipes()}, or a .toml file.")
     rows = _rows_of(read_toml(file), file.stem)
@@ -458,9 +463,7 @@ def record_measured(name: str, trained: Recipe, results: dict[str, Any]) -> None
 def check_recordable(name: str, trained: Recipe) -> None:
     """Raises ValueError unless the settings of a run, `trained`, are those of the recipe `name` in the zoo."""
     recipe = load_recipe(name)
-    if name not in list_recipes() or any(
-        getattr(recipe, part) != getattr(trained, part) for part in ("model", "data", "loss", "optimisation")
-    ):
+    if name not in list_recipes() or recipe.model_dump(include=DECIDING) != trained.model_dump(include=DECIDING):
         raise ValueError(
             f"The settings of the run differ from the recipe {name!r} of the zoo, so its results are not recorded. "
             "Run the recipe without changes."

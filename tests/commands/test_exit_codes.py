@@ -22,6 +22,9 @@ REPOSITORY = Path(__file__).parents[2]
         (MemoryError("array"), 2, "error: there is not enough memory (array)."),
         (KeyboardInterrupt(), 130, "Stopped."),
         (RuntimeError("RESOURCE_EXHAUSTED: No space left on device"), 2, "error: No space left on device"),
+        (RuntimeError("RESOURCE_EXHAUSTED: there; Disk quota exceeded"), 2, "error: Disk quota exceeded: RES"),
+        (RuntimeError("RESOURCE_EXHAUSTED: there; Too many open files"), 2, "error: Too many open files: RES"),
+        (RuntimeError("saved_model.pb; File too large"), 2, "error: File too large: saved_model.pb"),
     ],
 )
 def test_an_error_is_one_line_and_a_code(error, code, line, capsys):

@@ -162,6 +162,7 @@ def test_a_run_leaves_everything_in_its_folder(tmp_path, recipe, text_files, run
         (["--set", "loss.gamma=1"], "does not take its arguments"),
         (["--set", "optimisation.batch_size=90_000"], "A text needs at least 1,890,000 tokens"),
         (["--set", "title.x=1"], "--set expects TABLE.KEY=VALUE"),
+        (["--set", "optimisation.=1"], "--set expects TABLE.KEY=VALUE"),
         (["--epochs", "1", "--record"], "differ from the recipe 'embedded_small_tied'"),
         (["--replicas", "2"], "--replicas needs --strategy mirrored"),
     ],

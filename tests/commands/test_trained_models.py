@@ -80,6 +80,19 @@ def test_a_trained_model_is_measured_on_its_own_text(command):
     assert f"test  perplexity {measured['test_perplexity']:8.2f} over" in printed
 
 
+def test_what_cannot_be_stored_is_measured_and_shown(command, monkeypatch, caplog):
+    def full(run, results):
+        raise OSError("No space left")
+
+    monkeypatch.setattr(Run, "read_results", lambda run: {"history": []})
+    monkeypatch.setattr(Run, "write_results", full)
+    code, printed, _ = command("lm", "--evaluate", "embedded_small_tied", "--temperature", "--cache")
+    assert code == 0
+    assert "temperature" in printed
+    assert "cache" in printed
+    assert caplog.messages == ["What is measured here is not stored: No space left"]
+
+
 def test_similar_words_are_shown(command):
     code, printed, _ = command("word2vec", "--similar", "word2vec", "king", "music", "--number", 3)
     assert code == 0

@@ -173,6 +173,8 @@ def test_an_altered_vocabulary_is_named(tmp_path):
 def test_a_text_without_a_word_is_refused(tokens):
     with pytest.raises(ValueError, match=r"must have a word that occurs at least 2 times"):
         Vocabulary.from_tokens(tokens, minimum_count=2)
+    with pytest.raises(ValueError, match=r"Received: a text without words"):
+        Vocabulary.from_tokens(["<eos>"])
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,8 @@ import keras
 import numpy as np
 import pytest
 
+from keras_tying.zoo.recipes import recipe_folder
+
 LM, NNJM = "train/lm.py", "train/nnjm.py"
 RECIPE = harness.tiny_recipe(epochs=1)
 SMALL = ["model.embedding_size=8", "model.hidden_units=[16]", "optimisation.batch_size=16"]
@@ -396,6 +398,10 @@ def test_results_that_cannot_be_recorded_are_refused_before_a_run_goes_on(texts,
     harness.succeed(LM, *options)
     results = (tmp_path / "run" / "results.json").read_bytes()
     refused(LM, *options, "--record", message="differ from the recipe")
+    recipe = tmp_path / "recipe.toml"
+    own = (recipe_folder() / "embedded_small_tied.toml").read_text()
+    recipe.write_text('train_perplexity = "trained_model"\n' + own)
+    refused(LM, "--recipe", recipe, *options, message="train_perplexity is 'last_epoch', received 'trained_model'")
     assert (tmp_path / "run" / "results.json").read_bytes() == results
 
 

@@ -15,7 +15,7 @@ from keras_tying.inference.language_model import stream_perplexity
 from keras_tying.tasks import LanguageModelTask
 from keras_tying.tasks.language_model import WindowBatches, untied_parameters
 from keras_tying.training import Progress, RunSettings
-from keras_tying.zoo.recipes import LanguageModelRecipe, Model, TextData
+from keras_tying.zoo.recipes import LanguageModelRecipe, Loss, Model, TextData
 
 
 def make_task(vocabulary_size):
@@ -48,6 +48,9 @@ def test_the_perplexity_of_the_training_text_is_the_one_that_the_recipe_names(rn
         task.ids = dict.fromkeys(SPLITS, ids)
         results = {**task.last_metrics(Progress(epoch=3, history=history)), **task.measure(model)}
         assert results["train_perplexity"] == perplexity
+        sampled = recipe.model_copy(update={"loss": Loss(name="sampled")})
+        task = LanguageModelTask(RunSettings(recipe_name="test", seed=1, command="", recipe=sampled))
+        assert task.last_metrics(Progress(epoch=3, history=history)) == {}
 
 
 def own_text(tmp_path, lines, **data):

@@ -137,6 +137,18 @@ def test_a_run_that_another_made_in_the_meantime_is_kept(tmp_path):
     assert (tmp_path / "run" / "config.toml").read_text() == "mine"
 
 
+def test_a_run_that_cannot_be_made_is_refused_before_work_is_done(tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(NotADirectoryError, match=f"{tmp_path / 'file'} is a file"):
+        Run(tmp_path / "file" / "some" / "run").check_free()
+    with pytest.raises(ValueError, match="must not begin with a hyphen"):
+        Run("-run").check_free()
+    Run(tmp_path / "some" / "run").check_free()
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    with pytest.raises(PermissionError, match=f"{tmp_path} cannot be written to"):
+        Run(tmp_path / "some" / "run").check_free()
+
+
 @pytest.mark.parametrize("name", ["checkpoints", "best", "tensorboard", "saved_model"])
 def test_a_folder_of_a_run_that_is_a_link_is_refused(tmp_path, name):
     run = Run.create(tmp_path / "run", SETTINGS, write)

@@ -143,6 +143,8 @@ def test_a_file_of_rows_is_no_recipe_and_its_rows_are_named(folder):
         recipes.load_recipe("mine")
     with pytest.raises(ValueError, match=r"There is no recipe 'mine_other'"):
         recipes.load_recipe("mine_other")
+    with pytest.raises(ValueError, match=r"There is no recipe in other.toml. Expected the path of"):
+        recipes.load_recipe("other.toml")
 
 
 def test_results_of_a_row_are_recorded_in_the_row(folder):

@@ -59,7 +59,7 @@ def copy_decay_exclusions(optimizer, copy, pairs):
         pairs: Pairs of a variable that the optimizer trains and the one that the copy trains in its place.
     """
     optimizer, copy = (getattr(each, "inner_optimizer", each) for each in (optimizer, copy))
-    excluded = getattr(optimizer, "_exclude_from_weight_decay", set())
+    excluded: set[str] = getattr(optimizer, "_exclude_from_weight_decay", set())
     pattern = getattr(optimizer, "_exclude_from_weight_decay_pattern", None)
     variables = [other for each, other in pairs if optimizer._var_key(each) in excluded]
     if variables or pattern:
