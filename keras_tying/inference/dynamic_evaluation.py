@@ -42,7 +42,7 @@ class DynamicEvaluation:
     Dropout is off. The model has its own weights again after each text.
 
     Args:
-        model: A `LanguageModel`.
+        model: A `LanguageModel` that reads word by word.
         train_ids: Word ids of the training text, for the squares of gradients.
         segment: Integer, words per step. Defaults to 20.
 
@@ -53,7 +53,8 @@ class DynamicEvaluation:
         fitted_perplexity: Perplexity of the text of `fit`, with the settings that it chose. `None` before.
 
     Raises:
-        ValueError: If the training text is too short for one batch.
+        ValueError: If the training text is too short for one batch, or the model does not read word by word: it would
+            see only the words of a segment.
 
     Example:
 
@@ -75,6 +76,11 @@ class DynamicEvaluation:
 
     def __init__(self, model: keras.Model, train_ids: np.ndarray | PreparedText, segment: int = 20):
         check_integer("segment", segment)
+        if not model.reads_word_by_word:
+            raise ValueError(
+                "Dynamic evaluation needs a model that reads word by word, of recurrent layers: others would see only "
+                f"the words of a segment. Received: {model.name!r}, for which `reads_word_by_word` is False"
+            )
         self.model = model
         self.segment = segment
         self.learning_rate = 0.0

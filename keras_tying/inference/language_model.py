@@ -104,6 +104,8 @@ class TrainedLanguageModel:
     def perplexity(self, lines: Iterable[str]) -> float:
         """Exact perplexity of a text, with the recurrent state carried from line to line, as papers report it.
 
+        A model that does not read word by word is measured in windows, see `stream_perplexity`.
+
         Args:
             lines: The text, one sentence per item, read once.
 
@@ -187,11 +189,15 @@ def stream_perplexity(model, ids: np.ndarray | PreparedText, batch_size: int = 1
     many contiguous pieces, which is faster and leaves out the first token of each and the few tokens
     that do not divide evenly.
 
+    A model that does not read word by word (`LanguageModel.reads_word_by_word`), such as one of causal convolutions,
+    carries no state. It sees the words of a window only, so its perplexity depends on the length of the windows.
+
     Args:
         model: A `LanguageModel`.
         ids: Word ids `[N]`, in memory or on disk.
         batch_size: Number of rows.
-        sequence_length: Tokens per call. It bounds the memory and does not change the result.
+        sequence_length: Tokens per window. It bounds the memory. It does not change the result of a model that reads
+            word by word.
 
     Returns:
         `exp` of the mean negative log-likelihood.

@@ -5,6 +5,10 @@ import numpy as np
 from keras_tying.checks import check_integer
 from keras_tying.ids import check_ids
 
+RESOLUTION = 2**22
+"""Cosines that are ranked are rounded to 1 / RESOLUTION, about the precision of a sum of a few hundred float32
+products."""
+
 
 def unit_rows(matrix: np.ndarray) -> np.ndarray:
     """`matrix` `[V, H]` with rows scaled to length 1. Zero rows are unchanged.

@@ -6,10 +6,7 @@ from itertools import combinations
 
 import numpy as np
 
-from keras_tying.metrics.neighbours import unit_rows
-
-RESOLUTION = 2**22
-"""Cosines are rounded to 1 / RESOLUTION, about the precision of a sum of a few hundred float32 products."""
+from keras_tying.metrics.neighbours import RESOLUTION, unit_rows
 
 BLOCK = 2**22
 """Maximum number of pairs in memory."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from keras_tying.extras import require
-from keras_tying.metrics.neighbours import unit_rows
+from keras_tying.metrics.neighbours import RESOLUTION, unit_rows
 
 
 @dataclass(frozen=True)
@@ -74,8 +74,10 @@ def word_similarity(
     covered = [i for i, both in enumerate(pair_ids) if min(both) >= 0]
     covered_ids = np.array([pair_ids[i] for i in covered], int).reshape(-1, 2)
     rows = unit_rows(np.asarray(matrix)[np.unique(covered_ids)]) if len(covered_ids) else np.zeros((0, 1))
-    first, second = np.searchsorted(np.unique(covered_ids), covered_ids.T)
-    cosines = np.sum(rows[first] * rows[second], axis=1)
+    first, second = (rows[places].astype(float) for places in np.searchsorted(np.unique(covered_ids), covered_ids.T))
+    lengths = np.sqrt(np.sum(first**2, axis=1) * np.sum(second**2, axis=1))
+    cosines = np.sum(first * second, axis=1) / np.where(lengths > 0, lengths, 1)
+    cosines = np.rint(cosines * RESOLUTION) / RESOLUTION  # equal ones have one rank, whatever their rounding
     human = np.array([scores[i] for i in covered], float)
     varied = len(covered) > 1 and np.ptp(cosines) > 0 and np.ptp(human) > 0
     spearman = float(require("scipy.stats", "studies").spearmanr(cosines, human).statistic) if varied else None

@@ -155,10 +155,16 @@ def drawn_continuations(logits, beam, draw, step):
 
 
 def ranked(beam, length_penalty):
-    """Words `[B, K, L]` and scores `[B, K]` divided by the length penalty, best first."""
+    """Words `[B, K, L]` and scores `[B, K]` divided by the length penalty, best first.
+
+    Where fewer hypotheses than `K` are possible, the others come last, without words and with the score `IMPOSSIBLE`.
+    """
     lengths = ops.cast(ops.maximum(beam.lengths, 1), "float32")
-    scores, order = ops.top_k(beam.scores / lengths**length_penalty, beam.scores.shape[1])
-    return ops.take_along_axis(beam.words, ops.expand_dims(order, -1), 1), scores
+    possible = beam.scores > IMPOSSIBLE / 2
+    scores = ops.where(possible, beam.scores / lengths**length_penalty, IMPOSSIBLE)
+    words = ops.where(ops.expand_dims(possible, -1), beam.words, PAD_ID)
+    scores, order = ops.top_k(scores, beam.scores.shape[1])
+    return ops.take_along_axis(words, ops.expand_dims(order, -1), 1), scores
 
 
 @dispatch

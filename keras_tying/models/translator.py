@@ -39,7 +39,8 @@ class Translations(NamedTuple):
 
     Attributes:
         words: Ids `int32 [B, N, L]`, padded with -1. Each translation ends with the end id, unless it was truncated.
-        scores: Log-probabilities over `length ** length_penalty`, `float32 [B, N]`.
+            Where fewer than `N` translations are possible, the last ones have no words.
+        scores: Log-probabilities over `length ** length_penalty`, `float32 [B, N]`; -1e9 without words.
     """
 
     words: np.ndarray

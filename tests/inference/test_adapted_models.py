@@ -190,6 +190,12 @@ def test_dynamic_evaluation_names_the_words_that_it_needs():
         DynamicEvaluation(model, np.zeros(599, "int32"), segment=5)
 
 
+def test_dynamic_evaluation_refuses_a_model_that_sees_a_segment_only(rng):
+    model = LanguageModel(TiedEmbedding(V, 6), [keras.layers.Conv1D(6, 3, padding="causal")])
+    with pytest.raises(ValueError, match="needs a model that reads word by word"):
+        DynamicEvaluation(model, rng.integers(0, V, 2000))
+
+
 def masking_model():
     return LanguageModel(TiedEmbedding(V, 6, mask_zero=True), [LSTM(6, return_sequences=True, return_state=True)])
 

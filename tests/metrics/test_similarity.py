@@ -4,7 +4,7 @@ from scipy.spatial.distance import pdist
 from scipy.stats import spearmanr
 
 from keras_tying.metrics import nearest_neighbours, pair_correlation, pair_correlations, word_similarity
-from keras_tying.metrics.pair_correlation import RESOLUTION
+from keras_tying.metrics.neighbours import RESOLUTION
 
 
 def cosines(matrix):
@@ -54,6 +54,17 @@ def test_word_similarity_equals_scipy_on_the_covered_pairs(rng):
     expected = spearmanr([cosines(matrix[list(pair)])[0] for pair in covered], [5, 3, 3, 9, 7]).statistic
     assert result.spearman == pytest.approx(expected)
     assert (result.covered, result.pairs) == (5, 6)
+
+
+def test_pairs_with_the_same_cosine_share_their_rank(rng):
+    """The cosine of a word with itself is 1 for all words, also where float32 says 0.9999998."""
+    matrix, scores = rng.normal(size=(60, 50)), rng.integers(0, 10, 80)
+    ids = {f"w{i}": i for i in range(60)}
+    pairs = [(f"W{i}", f"w{i}") for i in range(40)] + [(f"w{i}", f"w{i + 1}") for i in range(40)]
+    expected = [1.0] * 40 + [cosines(matrix[[i, i + 1]])[0] for i in range(40)]
+    result = word_similarity(matrix, ids, pairs, scores)
+    assert set(result.cosines[:40]) == {1.0}
+    assert result.spearman == pytest.approx(spearmanr(expected, scores).statistic)
 
 
 @pytest.mark.parametrize(

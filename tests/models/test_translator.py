@@ -166,6 +166,16 @@ def test_a_wide_beam_finds_the_best_of_all_sequences(model, source, length_penal
             np.testing.assert_allclose(found.scores[row, n], score, atol=1e-4)
 
 
+def test_where_fewer_translations_are_possible_the_others_have_no_words(model, source):
+    found = model.translate(source[:2], END, beam_size=9, n_best=9, maximum_length=1)
+    possible = model.target_vocabulary_size
+    for words, scores in zip(found.words[:, :, 0], found.scores, strict=True):
+        assert sorted(words[:possible]) == [*range(possible)]
+        np.testing.assert_array_equal(words[possible:], -1)
+        np.testing.assert_array_equal(scores[possible:], np.float32(-1e9))
+        assert scores[possible - 1] > -100
+
+
 @pytest.mark.parametrize("beam_size", [1, 3])
 def test_batches_and_single_sentences_give_the_same_translations(model, source, beam_size):
     together = model.translate(source, END, beam_size)
