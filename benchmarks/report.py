@@ -109,8 +109,7 @@ NOT_COMPARED = ("waiting", "growth", "matrix_products", "profile_on_jax", "opera
 """Parts that measure this library alone, or parts of another part: without memory, and neither plotted nor named as
 slower."""
 BETTER = "Where others are better"
-ANCHOR = "where-others-are-better"
-"""The section on it, and its address on the page."""
+"""The title of the section on it."""
 OWN = ("automatic gradients", "memory returned")
 """Contenders that are this library with other settings, besides those whose names begin with its own."""
 EARLIER = "Measured with an earlier version."
@@ -182,7 +181,7 @@ def summary(found: dict[str, dict]) -> str:
     speeds = {size: {key: each[key] for key in each.keys() - SHARES.keys()} for size, each in trained.items()}
     better = where_others_are_better(found)
     sentences = [f"{others} in some cases of: {', '.join(cases)}." for others, cases in better.items() if cases]
-    more = [f"[All these cases](benchmarks/README.md#{ANCHOR})."] if sentences else []
+    more = [f"[All these cases](benchmarks/README.md#{BETTER.lower().replace(' ', '-')})."] if sentences else []
     return "\n\n".join(filter(None, [speed_table(speeds), " ".join(sentences + more)]))
 
 

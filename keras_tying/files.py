@@ -26,6 +26,8 @@ AWAY = {
     *(errno.EHOSTDOWN, errno.EHOSTUNREACH, errno.ENETDOWN, errno.ENETUNREACH),
 }
 """Errors of a file system that is not there now, but may come back."""
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+"""Errors of a disk, a quota or a file that takes no more."""
 
 log = logging.getLogger(__name__)
 
@@ -78,8 +80,8 @@ def replacing(path: str | Path) -> Iterator[Path]:
                 old.rename(path)
             raise
     except OSError as error:
-        if error.filename is None:
-            error.filename = str(path)  # which the system does not name when a disk is full
+        if error.filename is None and error.errno in FULL:
+            error.filename = str(path)  # which the system does not name then
         raise
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)

@@ -37,9 +37,10 @@ ZOO_PAGE = Section(
     title="The zoo",
     text="""
 Each language model has a recipe (TOML) and a card (Markdown). The first table shows test perplexities and the number of
-seeds of each; with several seeds, their mean and range. Compare the columns softmax temperature, neural cache and
-dynamic evaluation with the figure in their brackets, which is of the same seed without them. Dynamic evaluation of the
-small models tried fewer settings than the command does now. The cards also show training and validation perplexities.
+seeds of each; with several seeds, their mean and range. If not all seeds were measured with softmax temperature, neural
+cache or dynamic evaluation, brackets show the perplexity of the same seed without; compare with that, else with the
+column measured. Dynamic evaluation of the small models tried fewer settings than the command does now. The cards also
+show training and validation perplexities.
 `python train/lm.py --recipe NAME --record` trains a recipe and writes the measured metrics into it; earlier results are
 kept in `results/superseded/`. `make zoo` makes this page and the cards from recipes and results.
 
@@ -268,7 +269,7 @@ def reversals_text(recipes: dict[str, LanguageModelRecipe], figures: dict[str, l
     """The pairs of `reversals` in one paragraph; empty if there is none."""
     pairs = reversals(recipes, figures)
     sentences = [
-        f"In the paper {recipes[better].title} is better than {recipes[worse].title}, here it is worse "
+        f"In the paper {recipes[better].title} is better than {recipes[worse].title}; here it is worse "
         f"({statistics.fmean(figures[better]):.1f} and {statistics.fmean(figures[worse]):.1f})."
         for better, worse in pairs
     ]

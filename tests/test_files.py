@@ -119,6 +119,8 @@ def test_a_file_that_does_not_fit_is_named(tmp_path, monkeypatch):
         replacing(tmp_path / "model"),
     ):
         full(None)
+    with pytest.raises(OSError, match=r"^cannot be read$"), replacing(tmp_path / "model"):
+        raise OSError("cannot be read")
     assert list(tmp_path.iterdir()) == []
 
 

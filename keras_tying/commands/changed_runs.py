@@ -54,6 +54,18 @@ def _differences(made: Any, asked: Any, name: str = "") -> list[tuple[str, Any, 
     return [] if made == asked else [(name, made, asked)]
 
 
+def check_can_be_recorded(settings: RunSettings) -> None:
+    """Raises ValueError unless the results of a run will be those of its recipe in the zoo."""
+    others = {name: value for name in ("start", "subwords", "initial_vectors") if (value := getattr(settings, name))}
+    if others:
+        received = ", ".join(f"{name}={value!r}" for name, value in others.items())
+        raise ValueError(
+            "The zoo has results of runs that start as their recipe says, from random weights and with subwords of "
+            f"their own text. Run the recipe so, or leave out --record. Received: {received}"
+        )
+    check_recordable(settings.recipe_name, settings.recipe)
+
+
 def change_epochs(runs: Sequence[Run], epochs: int, record: bool) -> None:
     """Makes runs train for another number of epochs. All are checked before any is changed.
 
@@ -77,7 +89,7 @@ def change_epochs(runs: Sequence[Run], epochs: int, record: bool) -> None:
         ended = {run.folder: _epochs_of_results(run) for run in runs if run.results.exists()}
         if record:
             for _, settings in changed:
-                check_recordable(settings.recipe_name, settings.recipe)
+                check_can_be_recorded(settings)
         for run, settings in changed:
             if settings != run.settings() and run.folder in ended:  # first: a run with results counts as finished
                 after = f"_after_{ended[run.folder]}_epochs"

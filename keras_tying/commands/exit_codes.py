@@ -15,9 +15,8 @@ INTERRUPTED = 130
 """Ctrl-C outside of training, where no checkpoint is written: 128 and the number of SIGINT, as shells count."""
 CLOSED = 141
 """The reader of the output has gone, as in `| head -1`: 128 and the number of SIGPIPE."""
-DISK_FULL = ("No space left on device", "Disk quota exceeded", "File too large")
-TOO_MANY_FILES = "Too many open files"
-"""What errors of TensorFlow contain that say "resource exhausted" too."""
+FULL = ("No space left on device", "Disk quota exceeded", "File too large", "Too many open files")
+"""What errors of TensorFlow contain that say "resource exhausted" as well."""
 OUT_OF_MEMORY = ("ResourceExhausted", "RESOURCE_EXHAUSTED", "out of memory", "can't allocate memory")
 """What the errors of TensorFlow, JAX and PyTorch contain where memory is full."""
 
@@ -56,7 +55,7 @@ def run_command(command: Callable[[], int], to_continue: str = "The same command
         what = f"another worker was lost ({type(error).__name__}). Start all workers again, with --restartable."
         return _fail(what, RESUMABLE)
     except Exception as error:
-        for sign in (*DISK_FULL, TOO_MANY_FILES):  # before memory
+        for sign in FULL:  # before memory
             if sign in str(error):
                 return _fail(f"{sign}: {error}", USAGE)
         if _is_out_of_memory(error):

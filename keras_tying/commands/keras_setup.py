@@ -20,8 +20,8 @@ REMARK = re.compile(rb"[IWE]\d{4} \d\d:|WARNING: All log messages before absl::|
 def import_keras() -> None:
     """Imports Keras, checks its settings, and registers the classes of models.
 
-    TensorFlow's log shows errors only, unless the user has set `TF_CPP_MIN_LOG_LEVEL`, and TensorFlow keeps its
-    memory (see `keep_memory`).
+    Unless the user has set `TF_CPP_MIN_LOG_LEVEL`, TensorFlow's logs of C++ and Python show fatal errors and errors
+    only. TensorFlow keeps its memory (see `keep_memory`).
 
     Raises:
         ValueError: If the backend is unknown or cannot train, numbers are not float32 by default, or Keras cuts epochs.

@@ -9,7 +9,7 @@ from keras_tying.commands.training_options import FLAG
 from keras_tying.zoo.presets import MANIFEST, list_presets, parse_manifest, preset_folder
 from keras_tying.zoo.recipes import Recipe, list_recipes, load_recipe
 
-DESCRIPTION = """Lists the zoo: recipes, with the figure of one seed where there is one, and trained models with theirs.
+DESCRIPTION = """Lists the zoo: recipes, with the result of the first seed if measured, and trained models with theirs.
 Means of the seeds are on the pages of the zoo.
 
 {command}                    all of them

@@ -88,9 +88,7 @@ COMMAND = training_command(
             "prepared", "training pairs, made by train/prepare.py", metavar="DIR", modes=NEW, excludes=("subwords",)
         ),
         data_dir_option((*NEW, "evaluate")),
-        file_option(
-            "subwords", "a sentencepiece model, instead of a new one", metavar="MODEL", modes=NEW, excludes=("record",)
-        ),
+        file_option("subwords", "a sentencepiece model, instead of a new one", metavar="MODEL", modes=NEW),
         Option(
             "tying",
             "which embeddings share one matrix, instead of the recipe's",

@@ -68,12 +68,10 @@ COMMAND = training_command(
             "bootstrap",
             "start from the word vectors of a trained run",
             metavar="RUN",
-            excludes=("source-vectors", "target-vectors", "record"),
+            excludes=("source-vectors", "target-vectors"),
         ),
         *(
-            file_option(
-                f"{side}-vectors", f"start from the vectors of {side} words in a word2vec file", excludes=("record",)
-            )
+            file_option(f"{side}-vectors", f"start from the vectors of {side} words in a word2vec file")
             for side in ("source", "target")
         ),
     ),

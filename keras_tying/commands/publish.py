@@ -18,10 +18,10 @@ def work(arguments: argparse.Namespace) -> int:
     import_keras()
     from keras_tying.pretrained.publishing import publish
     from keras_tying.training.runs import Run
-    from keras_tying.zoo.presets import preset_folder
+    from keras_tying.zoo.presets import MANIFEST, preset_folder
 
     run, place = Run.open(arguments.run), (arguments.folder or preset_folder()) / arguments.name
-    replaced = place.exists()
+    replaced = (place / MANIFEST).is_file()
     preset = publish(run, arguments.name, arguments.folder)
     if replaced:
         print(f"replaced the trained model that was in {place}")

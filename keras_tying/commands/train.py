@@ -11,7 +11,7 @@ from typing import Any
 
 import keras
 
-from keras_tying.commands.changed_runs import change_epochs, check_same_settings
+from keras_tying.commands.changed_runs import change_epochs, check_can_be_recorded, check_same_settings
 from keras_tying.commands.continued_models import continued_task
 from keras_tying.commands.inference import MODES
 from keras_tying.commands.overlap import overlap
@@ -25,7 +25,7 @@ from keras_tying.training.engine import create_runs, export, train
 from keras_tying.training.runs import Run, RunSettings
 from keras_tying.training.task import Task, check_run, check_task, open_task
 from keras_tying.zoo.presets import MANIFEST
-from keras_tying.zoo.recipes import Recipe, check_recordable, for_other_text, load_recipe, record_measured
+from keras_tying.zoo.recipes import Recipe, for_other_text, load_recipe, record_measured
 
 log = logging.getLogger(__name__)
 
@@ -116,7 +116,7 @@ def _open_runs(
             return open_each(runs)
         if arguments.record:
             for task, _ in resumed:
-                check_recordable(task.settings.recipe_name, task.recipe)
+                check_can_be_recorded(task.settings)
         return resumed
     folders = run_folders(arguments)
 
@@ -128,8 +128,8 @@ def _open_runs(
         files = task_class.given_files(arguments)
         made = {folder: new_task(recipe, files) for recipe, folder in folders.items()}
         if arguments.record:
-            for recipe, folder in folders.items():
-                check_recordable(recipe, made[folder].recipe)
+            for task in made.values():
+                check_can_be_recorded(task.settings)
         for folder in existing:
             check_same_settings(Run(folder), made.pop(folder).settings)
         if made:

@@ -53,8 +53,7 @@ class DynamicEvaluation:
         fitted_perplexity: Perplexity of the text of `fit`, with the settings that it chose. `None` before.
 
     Raises:
-        ValueError: If the training text is too short for one batch, or the model does not read word by word: it would
-            see only the words of a segment.
+        ValueError: If the training text is too short for one batch, or the model does not read word by word.
 
     Example:
 
@@ -78,8 +77,9 @@ class DynamicEvaluation:
         check_integer("segment", segment)
         if not model.reads_word_by_word:
             raise ValueError(
-                "Dynamic evaluation needs a model that reads word by word, of recurrent layers: others would see only "
-                f"the words of a segment. Received: {model.name!r}, for which `reads_word_by_word` is False"
+                "Dynamic evaluation needs hidden layers that have a state or process each word alone, because others "
+                "would see only the words of a segment. Received: "
+                f"{[type(each).__name__ for each in model.hidden_layers]}"
             )
         self.model = model
         self.segment = segment

@@ -189,8 +189,8 @@ def stream_perplexity(model, ids: np.ndarray | PreparedText, batch_size: int = 1
     many contiguous pieces, which is faster and leaves out the first token of each and the few tokens
     that do not divide evenly.
 
-    A model that does not read word by word (`LanguageModel.reads_word_by_word`), such as one of causal convolutions,
-    carries no state. It sees the words of a window only, so its perplexity depends on the length of the windows.
+    Layers that need earlier words, such as causal convolutions, see those of the window only. So the perplexity of a
+    model that does not read word by word (`LanguageModel.reads_word_by_word`) depends on the length of the windows.
 
     Args:
         model: A `LanguageModel`.

@@ -27,6 +27,8 @@ POSITION_WISE = (
     keras.layers.Activation,
     keras.layers.Dense,
     keras.layers.Dropout,
+    keras.layers.GaussianDropout,
+    keras.layers.GaussianNoise,
     keras.layers.LayerNormalization,
     keras.layers.RMSNormalization,
 )

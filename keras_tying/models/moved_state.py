@@ -60,21 +60,21 @@ def changed_copy(model, change):
         names = _names(model) | _names(copy)
         weights = _named(zip(model.weights, model.weights, strict=True), names)
         new_weights = _after(change.weights, weights)
-        frozen = _frozen(model, names)
+        frozen = _carried(_frozen(model, names), weights, change)
         _check_shapes(copy, names, new_weights)
         for weight in copy.weights:
             weight.assign(new_weights[names[id(weight)]])
             if names[id(weight)] in frozen:
                 weight.trainable = False
         if model.compiled:
-            _compile_alike(copy, model, names)
+            _compile_alike(copy, model, change, names, weights)
             if model.optimizer is not None and model.optimizer.built:
                 _copy_state(model, copy, change, names, weights)
     return copy
 
 
-def _compile_alike(copy, model, names):
-    """Compiles a copy as the model, also with what no configuration has."""
+def _compile_alike(copy, model, change, names, weights):
+    """Compiles a copy as the model, also with what no configuration has. For the arguments see `_copy_state`."""
     with keras.saving.custom_object_scope(compiled_objects(model)):
         copy.compile_from_config(model.get_compile_config())
     if model.optimizer is None:
@@ -82,9 +82,18 @@ def _compile_alike(copy, model, names):
     scaled = (isinstance(each.optimizer, keras.optimizers.LossScaleOptimizer) for each in (copy, model))
     if [*scaled] == [True, False] and copy.dtype_policy == model.dtype_policy:  # `auto_scale_loss=False`
         copy.optimizer = copy.optimizer.inner_optimizer
-    weights = {names[id(weight)]: weight for weight in copy.weights}
-    pairs = [(weight, weights[name]) for weight in model.weights if (name := names[id(weight)]) in weights]
-    copy_decay_exclusions(model.optimizer, copy.optimizer, pairs)
+
+    def of_copy(variables):
+        carried = _carried({names[id(each)] for each in variables}, weights, change)
+        return [each for each in copy.weights if names[id(each)] in carried]
+
+    copy_decay_exclusions(model.optimizer, copy.optimizer, model.weights, of_copy)
+
+
+def _carried(chosen, weights, change) -> set[Name]:
+    """Names of the weights of a copy that take the place of those whose names are in `chosen`."""
+    marks = {name: np.full(values.shape, name in chosen, "float32") for name, values in weights.items()}
+    return {name for name, mark in _after(change.moments, marks).items() if mark.any()}
 
 
 def _check_shapes(copy, names, values):

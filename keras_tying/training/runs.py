@@ -174,16 +174,16 @@ class Run:
             place = self.folder.resolve()
         except (OSError, RuntimeError):
             raise FileExistsError(f"{self.folder} is a link that leads to itself. Choose another --run.") from None
-        above = next(parent for parent in place.parents if parent.exists())
-        if not above.is_dir():
-            raise NotADirectoryError(f"{above} is a file, so {self.folder} cannot be in it. Choose another --run.")
-        if not os.access(above, os.W_OK):
-            raise PermissionError(f"{above} cannot be written to. Choose another --run than {self.folder}.")
         if self.folder.is_dir() and (self.folder.samefile(".") or self.folder.is_mount()):
             raise FileExistsError(
                 f"{self.folder} is the current folder or one where a disk is mounted, and a new one cannot take its "
                 "place. Choose a --run inside it."
             )
+        above = next(parent for parent in place.parents if parent.exists())
+        if not above.is_dir():
+            raise NotADirectoryError(f"{above} is a file, so {self.folder} cannot be in it. Choose another --run.")
+        if not os.access(above, os.W_OK):
+            raise PermissionError(f"{above} cannot be written to. Choose another --run than {self.folder}.")
 
     @contextmanager
     def locked(self) -> Iterator[None]:

@@ -103,9 +103,6 @@ TEXT = "lm --train-file a --valid-file b --test-file c"
         ("nmt --prepared d --subwords m", "--prepared has no effect beside --subwords"),
         ("nmt --prepared d --set data.maximum_length=9", "data.maximum_length=9 has no effect beside --prepared"),
         ("nmt --subwords m --set data.vocabulary_size=9", "has no effect beside --subwords"),
-        ("nmt --subwords m --record", "--subwords has no effect beside --record"),
-        ("nnjm --bootstrap m --record", "--bootstrap has no effect beside --record"),
-        ("nnjm --source-vectors v --record", "--source-vectors has no effect beside --record"),
         (f"{PAIRS} --set data.target_language=fr", "data.target_language=fr has no effect beside --valid"),
         (
             "nmt --prepared d --valid a b --test a b --set data.source_language=fr",

@@ -274,6 +274,28 @@ def test_a_copy_decays_the_weights_that_its_model_decays(text, scaled):
             np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
 
 
+def test_what_is_frozen_or_excluded_from_decay_stays_so_when_the_tying_changes():
+    def decayed(copy):
+        return {each.name for each in copy.trainable_variables if copy.optimizer._use_weight_decay(each)}
+
+    tied, untied = (kt.zoo.recurrent_language_model(V, H, tied=tied, num_layers=1) for tied in (True, False))
+    for model, excluded in ((tied, tied.embedding.embeddings), (untied, untied.embedding.reverse_embeddings)):
+        model.compile(keras.optimizers.AdamW(0.1, weight_decay=0.5))
+        model.optimizer.exclude_from_weight_decay(var_list=[excluded])
+    assert {"embeddings", "reverse_embeddings"} & decayed(tied.untied_copy()) == set()
+    assert "embeddings" not in decayed(untied.tied_copy("output"))
+    assert "embeddings" in decayed(untied.tied_copy("input"))
+
+    for model, frozen in ((tied, tied.embedding.embeddings), (untied, untied.embedding.reverse_embeddings)):
+        frozen.trainable = False
+        model.compile("sgd")
+    copy = tied.untied_copy().embedding
+    assert not copy.embeddings.trainable
+    assert not copy.reverse_embeddings.trainable
+    assert not untied.tied_copy("output").embedding.embeddings.trainable
+    assert untied.tied_copy("input").embedding.embeddings.trainable
+
+
 def mean_score(targets, scores):
     return keras.ops.mean(scores)
 
@@ -290,6 +312,29 @@ def test_a_copy_has_losses_and_metrics_that_are_not_registered(text, loss):
     copy = model.with_rows(range(V))
     values = [each.test_on_batch(text[0][:8], text[1][:8], return_dict=True) for each in (model, copy)]
     assert values[0] == pytest.approx(values[1], rel=1e-5)
+
+
+def test_losses_of_one_name_that_are_not_registered_are_refused():
+    def made(factor):
+        def loss(targets, scores):
+            return factor * keras.ops.mean(scores)
+
+        return loss
+
+    model = kt.zoo.recurrent_language_model(V, H)
+    model.compile("sgd", made(1), metrics=[made(2)])
+    with pytest.raises(ValueError, match=r"different names, or registered ones. Received: two named 'loss'"):
+        model.resized(V + 1)
+
+
+class OwnSGD(keras.optimizers.SGD):
+    pass
+
+
+def test_a_copy_has_an_optimizer_that_is_not_registered(text):
+    model = trained(text)
+    model.compile(OwnSGD(0.1), run_eagerly=True)
+    assert type(model.resized(V + 1).optimizer) is OwnSGD
 
 
 def test_a_copy_has_no_loss_scale_if_its_model_refused_one():

@@ -146,6 +146,8 @@ def test_the_counts_are_those_of_the_lines():
         f"{counts} 1 more are measured on another split of the text (BBC) and do not count."
     )
     assert counts_text([cell("1", 1.0), cell("1", 2.0), cell("1"), cell("1")]) == counts
+    others = [cell("1", 1.0, metric="input"), replace(cell("1", 2.0), numbers="word similarities")]
+    assert "2 are measured and 1 of these are reached: 1 of 1 input, 0 of 1 word similarities." in counts_text(others)
 
 
 def test_nothing_is_reached_on_another_split_of_the_text():

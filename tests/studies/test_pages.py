@@ -51,7 +51,7 @@ def test_a_card_names_superseded_results_and_an_order_that_is_the_reverse_of_the
     assert "Superseded: test perplexity 87.3 (validation 92.5) with seed 1 after 60 epochs" in cards[names[1]]
     assert ["is the reverse of the published" in cards[name] for name in names] == [True, True, False]
     assert (
-        "VD-LSTM + AL, small is better than VD-LSTM + RE, small, here it is worse (87.7 and 87.0)." in cards["README"]
+        "VD-LSTM + AL, small is better than VD-LSTM + RE, small; here it is worse (87.7 and 87.0)." in cards["README"]
     )
 
 

@@ -5,10 +5,10 @@ import zipfile
 
 import pytest
 
-from keras_tying.commands.changed_runs import change_epochs
+from keras_tying.commands.changed_runs import change_epochs, check_can_be_recorded
 from keras_tying.training import Run, RunSettings, runs
 from keras_tying.training.engine import export
-from keras_tying.zoo.recipes import LanguageModelRecipe, Model
+from keras_tying.zoo.recipes import LanguageModelRecipe, Model, load_recipe
 
 SETTINGS = RunSettings(
     recipe_name="test", seed=1, command="", recipe=LanguageModelRecipe(model=Model(name="ptb_small"))
@@ -144,9 +144,21 @@ def test_a_run_that_cannot_be_made_is_refused_before_work_is_done(tmp_path, monk
     with pytest.raises(ValueError, match="must not begin with a hyphen"):
         Run("-run").check_free()
     Run(tmp_path / "some" / "run").check_free()
+    (tmp_path / "disk").mkdir()
     monkeypatch.setattr(os, "access", lambda path, mode: False)
+    monkeypatch.setattr(type(tmp_path), "is_mount", lambda path: path.name == "disk")
+    with pytest.raises(FileExistsError, match="Choose a --run inside it"):
+        Run(tmp_path / "disk").check_free()
     with pytest.raises(PermissionError, match=f"{tmp_path} cannot be written to"):
         Run(tmp_path / "some" / "run").check_free()
+
+
+@pytest.mark.parametrize("start", [{"subwords": "a.model"}, {"initial_vectors": {"run": "r"}}, {"start": ["r"]}])
+def test_a_run_that_starts_otherwise_is_not_recorded(start):
+    settings = RunSettings(recipe_name="ptb_small_tied", seed=1, command="", recipe=load_recipe("ptb_small_tied"))
+    check_can_be_recorded(settings)
+    with pytest.raises(ValueError, match=rf"start as their recipe says.* Received: {next(iter(start))}="):
+        check_can_be_recorded(settings.model_copy(update=start))
 
 
 @pytest.mark.parametrize("name", ["checkpoints", "best", "tensorboard", "saved_model"])

@@ -47,7 +47,7 @@ def slots_of(optimizer):
     return found
 
 
-def copy_decay_exclusions(optimizer, copy, pairs):
+def copy_decay_exclusions(optimizer, copy, variables, of_copy):
     """Makes a copy of an optimizer leave the same variables out of weight decay.
 
     `Optimizer._exclude_from_weight_decay`, `_exclude_from_weight_decay_pattern`, `_var_key`: no configuration has what
@@ -56,14 +56,15 @@ def copy_decay_exclusions(optimizer, copy, pairs):
     Args:
         optimizer: The optimizer.
         copy: The copy, which has not trained yet.
-        pairs: Pairs of a variable that the optimizer trains and the one that the copy trains in its place.
+        variables: Variables of the model.
+        of_copy: Takes some of them and returns those that the copy trains in their place.
     """
     optimizer, copy = (getattr(each, "inner_optimizer", each) for each in (optimizer, copy))
-    excluded: set[str] = getattr(optimizer, "_exclude_from_weight_decay", set())
+    keys: set[str] = getattr(optimizer, "_exclude_from_weight_decay", set())
     pattern = getattr(optimizer, "_exclude_from_weight_decay_pattern", None)
-    variables = [other for each, other in pairs if optimizer._var_key(each) in excluded]
-    if variables or pattern:
-        copy.exclude_from_weight_decay(variables, [pattern.pattern] if pattern else None)
+    excluded = of_copy([each for each in variables if optimizer._var_key(each) in keys]) if keys else []
+    if excluded or pattern:
+        copy.exclude_from_weight_decay(excluded, [pattern.pattern] if pattern else None)
 
 
 class UpdateOptimizer(keras.optimizers.Optimizer):

@@ -13,13 +13,25 @@ def compiled_metrics(model):
 
 
 def compiled_objects(model):
-    """The functions and classes that a model was compiled with, by name.
+    """The functions and classes that a model was compiled with and that are not registered, by name.
 
-    `Model._compile_config`: the public `get_compile_config` has their names only, by which Keras finds registered ones.
+    `Model._compile_config`: the public `get_compile_config` has their names only.
+
+    Raises:
+        ValueError: If two have the same name.
     """
-    given = keras.tree.flatten(model._compile_config.config)
-    kinds = [each if hasattr(each, "__name__") else type(each) for each in given if callable(each)]
-    return {kind.__name__: kind for kind in kinds}
+    found: dict[str, object] = {}
+    for each in keras.tree.flatten(model._compile_config.config):
+        kind = each if hasattr(each, "__name__") else type(each)
+        if (
+            keras.saving.get_registered_name(kind) == kind.__name__
+            and found.setdefault(kind.__name__, kind) is not kind
+        ):
+            raise ValueError(
+                "A copy needs losses and metrics of different names, or registered ones. Received: two named "
+                f"{kind.__name__!r}"
+            )
+    return found
 
 
 def take_loss_as_built(model):
