@@ -8,18 +8,16 @@ nothing else should use it meanwhile. Predictions: see `benchmarks/step_time.py`
 
 import argparse
 import json
-import re
-import subprocess
-import sys
 import time
 
 import numpy as np
 
+from benchmarks.local_workers import measured_by
 from benchmarks.run import RESULTS
 from benchmarks.step_time import draw, fit_network, predict
-from keras_tying.files import supersede
 from keras_tying.training import Distribution, environment, open_distribution
 from keras_tying.training.engine import STEPS_PER_EXECUTION
+from studies.results import write_results
 
 WORKERS = 1, 2, 4
 VARIANTS = "tied", "untied", "untied, rows"
@@ -56,7 +54,7 @@ def main() -> None:
         "units": UNITS,
         **summary(measured),
     }
-    supersede(RESULTS / "communication.json", (json.dumps(results, indent=1) + "\n").encode())
+    write_results(RESULTS / "communication.json", results, keep_earlier=True)
     draw(results, RESULTS / "communication.png")
 
 
@@ -81,13 +79,7 @@ def summary(measured: dict[int, dict[str, list]]) -> dict:
 
 def run(workers: int, kind: str) -> dict | list:
     """Measurements of the first worker, in a cluster of `workers`."""
-    command = [sys.executable, "-m", "keras_tying.distribution.local_cluster", "--workers", str(workers), "--"]
-    command += ["-m", "benchmarks.communication", "--work", kind]
-    finished = subprocess.run(command, capture_output=True, text=True, timeout=300)
-    found = re.search(r"^\[0\] measured (.*)$", finished.stdout, re.MULTILINE)
-    if finished.returncode or not found:
-        raise RuntimeError(f"{kind!r} with {workers} workers ended with {finished.returncode}: {finished.stdout}")
-    return json.loads(found[1])
+    return measured_by(workers, "benchmarks.communication", "--work", kind, timeout=300)
 
 
 def work(kind: str) -> None:

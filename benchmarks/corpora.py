@@ -20,8 +20,8 @@ import psutil
 
 from benchmarks.run import RESULTS
 from keras_tying.commands.exit_codes import RESUMABLE
-from keras_tying.files import supersede, write_atomically
 from keras_tying.training import environment
+from studies.results import write_results
 
 GIBIBYTE, MEBIBYTE = 2**30, 2**20
 WORDS_PER_BLOCK, BLOCKS = 2_000_000, 8
@@ -55,8 +55,8 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as folder:
             results["texts"].append({"gibibytes": size, **measured(Path(folder), size, arguments.processes)})
         print(results["texts"][-1], flush=True)
-        write = write_atomically if len(results["texts"]) > 1 else supersede  # the first one replaces earlier results
-        write(RESULTS / "corpora.json", (json.dumps(results, indent=1) + "\n").encode())
+        first = len(results["texts"]) == 1  # which replaces earlier results
+        write_results(RESULTS / "corpora.json", results, keep_earlier=first)
 
 
 def measured(folder: Path, gibibytes: float, processes: int) -> dict:

@@ -31,8 +31,8 @@ import numpy as np
 from benchmarks.run import RESULTS
 from keras_tying.data.embedded import python_reference
 from keras_tying.data.phrases import phrase_pairs
-from keras_tying.files import supersede
 from keras_tying.training import environment
+from studies.results import write_results
 
 MEBIBYTE = 2**20
 PORT = 8765
@@ -76,7 +76,7 @@ def main() -> None:
     about["versions"] |= {"ray": metadata.version("ray")}
     command = f"python -m benchmarks.serving_load {options.part}{used.get(options.part, '')}"
     found = {**about, "command": command, "load_average_before": load_before, "results": results}
-    supersede(RESULTS / f"serving_{options.part}.json", (json.dumps(found, indent=1) + "\n").encode())
+    write_results(RESULTS / f"serving_{options.part}.json", found, keep_earlier=True)
 
 
 def queries() -> dict[str, list[Query]]:

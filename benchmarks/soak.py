@@ -23,9 +23,9 @@ from pathlib import Path
 from matplotlib.figure import Figure
 
 from benchmarks.run import RESULTS
-from keras_tying.files import supersede
 from keras_tying.training import CheckpointStore, Run, environment
 from studies.plots import write_png
+from studies.results import write_results
 
 MEBIBYTE = 2**20
 SECONDS_BETWEEN_SAMPLES = 5
@@ -45,7 +45,7 @@ def main() -> None:
         folder = arguments.folder or Path(temporary)
         results = soak(folder, arguments.data_dir, arguments.epochs, random.Random(arguments.seed))
     results["command"] = f"python -m benchmarks.soak --data-dir DIR --epochs {arguments.epochs} --seed {arguments.seed}"
-    supersede(RESULTS / "soak.json", (json.dumps(results, indent=1) + "\n").encode())
+    write_results(RESULTS / "soak.json", results, keep_earlier=True)
     draw(results, RESULTS / "soak.png")
     print({name: value for name, value in results.items() if name not in ("killed", "left_alone")})
 
@@ -88,7 +88,7 @@ def train(run: Path, data_dir: Path, epochs: int, chance: random.Random | None) 
     """Trains on two workers; with `chance`, signals some of them. Returns the minutes, the signals and the memory."""
     import psutil  # the tables and the plot do without it
 
-    command = ["-m", "keras_tying.distribution.local_cluster", "--workers", "2", "--restarts", "1000"]
+    command = ["-m", "keras_tying", "cluster", "--workers", "2", "--restarts", "1000"]
     command += ["--grace-seconds", "5", "--", "train/lm.py"]
     command += ["--recipe", "ptb_small_tied", "--data-dir", str(data_dir), "--epochs", str(epochs)]
     command += ["--run", str(run), "--restartable", "--checkpoint-minutes", "0.5"]

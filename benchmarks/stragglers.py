@@ -8,16 +8,14 @@ Writes `results/stragglers.json`.
 
 import argparse
 import json
-import re
-import subprocess
-import sys
 import time
 
 import numpy as np
 
+from benchmarks.local_workers import measured_by
 from benchmarks.run import RESULTS
-from keras_tying.files import supersede
 from keras_tying.training import Distribution, environment, open_distribution
+from studies.results import write_results
 
 WORKERS = 2
 PAUSES = 0.0, 0.1, 0.4
@@ -33,17 +31,11 @@ def main() -> None:
     parser.add_argument("--work", action="store_true", help=argparse.SUPPRESS)
     if parser.parse_args().work:
         return work()
-    command = [sys.executable, "-m", "keras_tying.distribution.local_cluster", "--workers", str(WORKERS), "--"]
-    finished = subprocess.run(
-        [*command, "-m", "benchmarks.stragglers", "--work"], capture_output=True, text=True, timeout=500
-    )
-    found = re.search(r"^\[0\] measured (.*)$", finished.stdout, re.MULTILINE)
-    if finished.returncode or not found:
-        raise RuntimeError(f"{WORKERS} workers ended with {finished.returncode}: {finished.stdout}")
+    seconds = measured_by(WORKERS, "benchmarks.stragglers", "--work", timeout=500)
     sizes = {"rows_per_worker": ROWS, "sequence_length": SEQUENCE_LENGTH, "vocabulary": VOCABULARY, "units": UNITS}
     results = {**environment(), "command": "python -m benchmarks.stragglers", "workers": WORKERS, **sizes}
-    results["seconds_a_step"] = json.loads(found[1])
-    supersede(RESULTS / "stragglers.json", (json.dumps(results, indent=1) + "\n").encode())
+    results["seconds_a_step"] = seconds
+    write_results(RESULTS / "stragglers.json", results, keep_earlier=True)
 
 
 def work() -> None:

@@ -29,15 +29,12 @@ class TextSize(DecodingSize):
 
 def opened(size: TextSize):
     """The translator of a run, its subwords, and the sentences of the text in batches, longest first."""
-    from keras_tying.commands.train import open_run
-    from keras_tying.tasks import TranslationTask
-    from keras_tying.training import Run
+    from keras_tying.pretrained.loading import load_for
 
-    task, run = open_run(TranslationTask, Run.open(size.run))
-    subwords = task.subwords
-    encoded = sorted(map(subwords.encode, read_lines(Path(size.text))), key=len, reverse=True)
+    trained = load_for("translation", size.run)
+    encoded = sorted(map(trained.subwords.encode, read_lines(Path(size.text))), key=len, reverse=True)
     batches = [encoded[start : start + size.batch_size] for start in range(0, len(encoded), size.batch_size)]
-    return run.load_model(), subwords, batches
+    return trained.model, trained.subwords, batches
 
 
 def translate_keras_tying(size: TextSize) -> Work:

@@ -26,11 +26,11 @@ from keras_tying import data
 from keras_tying.commands.train import changed_recipe
 from keras_tying.data.similarity import load_similarity_sets
 from keras_tying.distribution.strategies import usable_cores
-from keras_tying.files import supersede
 from keras_tying.metrics import word_similarity
 from keras_tying.tasks import SkipGramTask
 from keras_tying.training import Run, RunSettings, environment, fit
 from keras_tying.zoo.recipes import load_recipe
+from studies.results import write_results
 
 RECIPE = "word2vec"
 CORES = usable_cores()
@@ -174,8 +174,7 @@ def main() -> None:
         "recipe": settings.recipe.model_dump(include={"model", "data", "optimisation"}, exclude_none=True),
         "results": results,
     }
-    RESULTS.mkdir(exist_ok=True)
-    supersede(RESULTS / "word2vec.json", (json.dumps(results, indent=1) + "\n").encode())
+    write_results(RESULTS / "word2vec.json", results, keep_earlier=True)
     print(json.dumps({key: value for key, value in results["results"].items() if key != "turns"}, indent=1))
 
 

@@ -64,6 +64,19 @@ def parse_json(content: bytes | str) -> Any:
         raise ValueError(TOO_DEEP) from None
 
 
+def read_json(path: Path) -> Any:
+    """Reads a JSON file.
+
+    Raises:
+        ValueError: If it is not JSON. The message names the file.
+        OSError: If it cannot be read.
+    """
+    try:
+        return parse_json(path.read_bytes())
+    except ValueError as error:
+        raise ValueError(f"{path} is not JSON: {error}. Restore it.") from None
+
+
 def json_values(values: Any) -> Any:
     """Values as JSON has them: NaN and infinity, which it does not know, are `None`.
 

@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from keras_tying.files import write_atomically
+from keras_tying.tables import read_json
 from studies.commands.compare import PHRASES
 from studies.pages import table
 from studies.plots import COLOURS, panel, write_png
-from studies.results import labels, read_json
+from studies.results import labels
 
 if TYPE_CHECKING:
     from keras_tying.inference import TrainedLanguageModel

@@ -7,20 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from keras_tying.files import supersede, write_atomically
-from keras_tying.tables import parse_json
-
-
-def read_json(path: Path) -> Any:
-    """Reads a JSON file.
-
-    Raises:
-        ValueError: If it is not JSON. The message names the file.
-        OSError: If it cannot be read.
-    """
-    try:
-        return parse_json(path.read_bytes())
-    except ValueError as error:
-        raise ValueError(f"{path} is not JSON: {error}") from None
+from keras_tying.tables import read_json
 
 
 def read_results(path: Path) -> dict[str, Any] | None:

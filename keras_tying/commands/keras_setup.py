@@ -6,7 +6,7 @@ import re
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 
 import keras_tying
 
@@ -33,7 +33,7 @@ def import_keras() -> None:
     name = os.environ.get("KERAS_BACKEND")
     chosen = f"KERAS_BACKEND={name}" if name else "the backend in keras.json"
     try:
-        with _without_remarks() if quiet else _as_it_is():
+        with _without_remarks() if quiet else nullcontext():
             import keras
         if quiet:
             logging.getLogger("tensorflow").setLevel(logging.ERROR)
@@ -74,11 +74,6 @@ def keep_memory() -> None:
         os.environ[ALLOCATOR] = "1"
         mebibytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2**20
         os.environ.setdefault("TF_CPU_BFC_MEM_LIMIT_IN_MB", str(mebibytes))
-
-
-@contextmanager
-def _as_it_is() -> Iterator[None]:
-    yield
 
 
 @contextmanager

@@ -6,7 +6,6 @@ be resumed, all are started again, as a scheduler does.
 
 import json
 import os
-import runpy
 import signal
 import socket
 import subprocess
@@ -127,8 +126,3 @@ def free_ports(count: int) -> list[int]:
         for each in sockets:
             each.bind(("127.0.0.1", 0))
         return [each.getsockname()[1] for each in sockets]
-
-
-if __name__ == "__main__":
-    sys.argv.insert(1, "cluster")
-    runpy.run_module("keras_tying", run_name="__main__")

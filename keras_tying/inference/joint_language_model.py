@@ -7,7 +7,7 @@ from keras_tying.checks import check_integer
 from keras_tying.data import END_OF_SENTENCE, JointSamples, PreparedSamples, Vocabulary, affiliate, tokenize
 from keras_tying.data.bitext import parse_links
 from keras_tying.data.text import check_tokenization
-from keras_tying.inference.ranking import most_probable
+from keras_tying.inference.sentences import most_probable
 from keras_tying.metrics.perplexity import perplexity_of
 
 SAMPLES_PER_CALL = 2048

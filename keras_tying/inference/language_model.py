@@ -12,8 +12,7 @@ from keras_tying.data import PreparedText, Vocabulary, tokenize
 from keras_tying.data.batching import rows_of
 from keras_tying.data.text import check_tokenization, tokens
 from keras_tying.ids import check_ids
-from keras_tying.inference.ranking import most_probable
-from keras_tying.inference.sentences import by_length, check_sentences, checked_lines
+from keras_tying.inference.sentences import by_length, check_sentences, checked_lines, most_probable
 from keras_tying.metrics.perplexity import perplexity_of
 
 POSITIONS_PER_CALL = 4000

@@ -1,11 +1,13 @@
-"""Sentences as a user gives them: checked, and padded into batches of similar length."""
+"""Sentences as a user gives them, checked and padded into batches of similar length, and the words that may follow."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
+from keras import ops
 
 from keras_tying.backend import SHAPE_MULTIPLE
+from keras_tying.data import Vocabulary
 
 
 def check_sentences(sentences: Any, name: str = "sentences") -> None:
@@ -60,3 +62,10 @@ def by_length(encoded: Sequence[np.ndarray], positions: int, padding: int) -> It
         for row, i in enumerate(batch):
             ids[row, : len(encoded[i])] = encoded[i]
         yield batch, ids
+
+
+def most_probable(scores: Any, vocabulary: Vocabulary, k: int) -> list[tuple[str, float]]:
+    """The `k` words with the largest scores `[1, V]` and their probabilities, most probable first."""
+    probabilities = ops.convert_to_numpy(ops.softmax(ops.cast(scores, "float32")))[0]
+    best = np.argsort(-probabilities, kind="stable")[:k]
+    return list(zip(vocabulary.decode(best), probabilities[best].tolist(), strict=True))

@@ -1,6 +1,7 @@
 """Base class of models that predict the next word from hidden states and an output embedding."""
 
 import inspect
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import keras
@@ -110,7 +111,7 @@ class NextWordModel(ComposedModel):
         self.perplexity = Perplexity()
         self.loss_seeds = keras.random.SeedGenerator(0)
         self._token_loss = _TokenLoss()
-        self._compiled = _CompiledFunctions()
+        self._compiled = SimpleNamespace(by_name={})  # TensorFlow would write a dictionary into its SavedModel
 
     @property
     def layers(self):
@@ -252,13 +253,6 @@ class NextWordModel(ComposedModel):
         if key not in functions:
             functions[key] = compile_it()
         return functions[key]
-
-
-class _CompiledFunctions:
-    """Compiled functions of a model by name. TensorFlow would write a dictionary of the model into its SavedModel."""
-
-    def __init__(self):
-        self.by_name = {}
 
 
 def apply_layers(layers, values, **arguments):

@@ -18,7 +18,7 @@ from typing import Any
 from pydantic import Field
 
 from keras_tying.files import check_fingerprint, sha256_of
-from keras_tying.tables import Table, parse_json, validate_table
+from keras_tying.tables import Table, read_json, validate_table
 from keras_tying.zoo.recipes import TaskName, list_recipes, recipe_folder
 
 FORMAT = 1
@@ -152,10 +152,7 @@ def parse_manifest(path: Path) -> Preset:
     """
     if not path.is_file():
         raise FileNotFoundError(f"There is no file {path}. Expected the folder of a preset.")
-    try:
-        values = parse_json(path.read_bytes())
-    except ValueError as error:
-        raise ValueError(f"{path} is not JSON: {error}. Restore it.") from None
+    values = read_json(path)
     number = values.get("format") if isinstance(values, dict) else None
     if isinstance(number, int) and number > FORMAT:
         raise ValueError(

@@ -25,7 +25,7 @@ from keras_tying.distribution.local_cluster import free_ports, run_cluster
 from keras_tying.distribution.strategies import WorkersMissing, wait_for_workers
 
 REPOSITORY = Path(__file__).parents[2]
-CLUSTER = ["-m", "keras_tying.distribution.local_cluster", "--workers", "2"]
+CLUSTER = ["-m", "keras_tying", "cluster", "--workers", "2"]
 REPLICATED = "tests/distribution/replicated.py"
 FAST = "untied_language_model", "translator", "uneven_batches", "uneven_means"
 

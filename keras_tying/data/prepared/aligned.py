@@ -13,7 +13,7 @@ import numpy as np
 from keras_tying.data.alignment import align
 from keras_tying.data.bitext import Bitext
 from keras_tying.data.joint_samples import JointSamples
-from keras_tying.data.prepared.folder import Preparation, check_folder, description_of, has_shards, written_alone
+from keras_tying.data.prepared.folder import Preparation, PreparedFolder, check_folder, has_shards, written_alone
 from keras_tying.data.prepared.index import INDEX, open_split
 from keras_tying.data.prepared.shards import Shards
 from keras_tying.data.prepared.text import VOCABULARY, count_tokens
@@ -106,7 +106,7 @@ class PreparedSamples:
         return JointSamples.join([part], *self.end_ids)
 
 
-class PreparedAligned:
+class PreparedAligned(PreparedFolder):
     """An aligned text written by `prepare_aligned`.
 
     Args:
@@ -136,18 +136,14 @@ class PreparedAligned:
     """
 
     def __init__(self, folder: str | Path):
-        self.folder = Path(folder)
-        self.preparation = preparation = description_of(self.folder, "aligned")
+        super().__init__(folder, "aligned")
+        preparation = self.preparation
         self.tokenization = preparation.tokenization or "spaces"
         paths = [self.folder / name for name in VOCABULARIES]
         self.vocabularies = Vocabulary.load(paths[0]), Vocabulary.load(paths[1])
         expected = preparation.source_sha256 or "", preparation.sha256
         for path, sha256, vocabulary in zip(paths, expected, self.vocabularies, strict=True):
             check_fingerprint(path, "vocabulary the text was prepared with", sha256, vocabulary.sha256)
-
-    def index(self, split: str) -> Path:
-        """The file that lists the shards of a split with their SHA-256."""
-        return self.folder / split / INDEX
 
     def samples(self, split: str, source_vocabulary: Vocabulary, vocabulary: Vocabulary) -> PreparedSamples:
         """The samples of a split.

@@ -41,6 +41,27 @@ class Preparation(Table):
     """Words with fewer occurrences are left out; `None` if not given."""
 
 
+class PreparedFolder:
+    """A folder of prepared text.
+
+    Args:
+        folder: The folder.
+        kind: The kind of text that it must hold.
+
+    Attributes:
+        folder: The folder.
+        preparation: Its description.
+    """
+
+    def __init__(self, folder: str | Path, kind: str):
+        self.folder = Path(folder)
+        self.preparation = description_of(self.folder, kind)
+
+    def index(self, split: str) -> Path:
+        """The file that lists the shards of a split with their SHA-256."""
+        return self.folder / split / INDEX
+
+
 @contextmanager
 def written_alone(folder: Path, preparation: Preparation) -> Iterator[None]:
     """Creates and describes the folder of a text, or checks that an existing one was prepared with the same options.

@@ -4,8 +4,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from keras_tying.data.parallel import ParallelCorpus
-from keras_tying.data.prepared.folder import Preparation, check_folder, description_of, has_shards, written_alone
-from keras_tying.data.prepared.index import INDEX, open_split
+from keras_tying.data.prepared.folder import Preparation, PreparedFolder, check_folder, has_shards, written_alone
+from keras_tying.data.prepared.index import open_split
 from keras_tying.data.prepared.writing import CHARACTERS_OF_A_SHARD, write_split
 from keras_tying.data.sentence_pairs import PairEncoder, SentencePairs
 from keras_tying.data.subwords import Subwords, sentences_of
@@ -15,7 +15,7 @@ SUBWORDS = "subwords.model"
 SUBWORDS_LEARNT = 8_000
 
 
-class PreparedPairs:
+class PreparedPairs(PreparedFolder):
     """Sentence pairs written by `prepare_pairs`.
 
     Args:
@@ -43,18 +43,14 @@ class PreparedPairs:
     """
 
     def __init__(self, folder: str | Path):
-        self.folder = Path(folder)
-        self.preparation = preparation = description_of(self.folder, "pairs")
+        super().__init__(folder, "pairs")
+        preparation = self.preparation
         self.name = preparation.corpus
         self.languages = preparation.languages
         path = self.folder / SUBWORDS
         self.subwords = Subwords.load(path)
         what = "sentencepiece model the text was prepared with"
         check_fingerprint(path, what, preparation.sha256, self.subwords.sha256)
-
-    def index(self, split: str) -> Path:
-        """The file that lists the shards of a split with their SHA-256."""
-        return self.folder / split / INDEX
 
     def pairs(self, split: str, subwords: Subwords) -> SentencePairs:
         """The pairs of a split.

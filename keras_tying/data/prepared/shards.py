@@ -98,10 +98,7 @@ class Shards:
 
     def damaged(self) -> list[Path]:
         """Files whose SHA-256 differs from the index. All files are read."""
-        return [path for path, shard in self._paths() if sha256_of(path) != shard.sha256]
-
-    def _paths(self):
-        return ((self.folder / shard.file, shard) for shard in self.shards)
+        return [path for shard in self.shards if sha256_of(path := self.folder / shard.file) != shard.sha256]
 
     def _open(self, shard: int) -> Any:
         entry = self.shards[shard]

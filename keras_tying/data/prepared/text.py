@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 
 from keras_tying.data.corpora import Corpus
-from keras_tying.data.prepared.folder import Preparation, check_folder, description_of, has_shards, written_alone
-from keras_tying.data.prepared.index import INDEX, open_split
+from keras_tying.data.prepared.folder import Preparation, PreparedFolder, check_folder, has_shards, written_alone
+from keras_tying.data.prepared.index import open_split
 from keras_tying.data.prepared.shards import Shards
 from keras_tying.data.prepared.writing import CHARACTERS_OF_A_SHARD, Encoded, in_order, open_pool, pieces, write_split
 from keras_tying.data.text import tokens, warn_of_tokenization
@@ -87,7 +87,7 @@ class PreparedText:
         return ids[start - first * TOKENS_OF_A_RECORD : stop - first * TOKENS_OF_A_RECORD]
 
 
-class PreparedCorpus:
+class PreparedCorpus(PreparedFolder):
     """A text written by `prepare_text`.
 
     Args:
@@ -114,8 +114,8 @@ class PreparedCorpus:
     """
 
     def __init__(self, folder: str | Path):
-        self.folder = Path(folder)
-        self.preparation = preparation = description_of(self.folder, "text")
+        super().__init__(folder, "text")
+        preparation = self.preparation
         self.name = preparation.corpus
         self.tokenization = preparation.tokenization or "spaces"
         path = self.folder / VOCABULARY
@@ -126,10 +126,6 @@ class PreparedCorpus:
     def vocabulary(self, size: int | None = None, minimum_count: int = 1) -> Vocabulary:
         """The vocabulary the text was prepared with; `size` and `minimum_count` are ignored."""
         return self._vocabulary
-
-    def index(self, split: str) -> Path:
-        """The file that lists the shards of a split with their SHA-256."""
-        return self.folder / split / INDEX
 
     def ids(self, split: str, vocabulary: Vocabulary) -> PreparedText:
         """The word ids of a split.
