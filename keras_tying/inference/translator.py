@@ -64,18 +64,56 @@ class TrainedTranslator:
         self.subwords = subwords
 
     def translate(self, sentences: Sequence[str], beam: int = 5, length_penalty: float = 1.0) -> list[str]:
-        """Translates sentences. For arguments and errors see `translate_sentences`."""
-        return translate_sentences(self.model, self.subwords, sentences, beam, length_penalty)
+        """Translates sentences; those of similar length are translated together.
+
+        Args:
+            sentences: Text. A sentence without words has the translation `""`. Subwords after the first
+                `LONGEST_SENTENCE` of a sentence are not read, as in an exported model.
+            beam: Hypotheses per sentence; 1 is greedy.
+            length_penalty: See `Translator.translate`.
+
+        Raises:
+            ValueError: If `sentences` is not a list of strings, or `beam` is below 1.
+        """
+        check_sentences(sentences)
+        check_integer("beam", beam)
+        encoded = [self._read(sentence) for sentence in sentences]
+        translations = [""] * len(encoded)
+        places = [i for i, ids in enumerate(encoded) if len(ids) > 1]
+        with_words = [encoded[i] for i in places]
+        for batch in similar_lengths([*map(len, with_words)], POSITIONS_PER_CALL // beam):
+            source = pad_sentences([with_words[i] for i in batch])
+            found = self.model.translate(source, self.subwords.end_id, beam, length_penalty=length_penalty)
+            for i, words in zip(batch, found.words[:, 0], strict=True):
+                translations[places[i]] = self.subwords.decode(words)
+        return translations
 
     def attention(self, source: str, translation: str) -> Attention:
-        """Attention weights of a translation. Raises ValueError if a text is not a string."""
+        """Attention weights of a translation.
+
+        Args:
+            source: A sentence.
+            translation: Its translation.
+
+        Raises:
+            ValueError: If a text is not a string.
+        """
         check_sentences([source], "source")
         check_sentences([translation], "translation")
-        return attention(self.model, self.subwords, source, translation)
+        ids, words = self._read(source), self.subwords.encode(translation)
+        before = np.concatenate([[PAD_ID], words[:-1]]).astype(np.int32)
+        weights = self.model.attend({"source": pad_sentences([ids]), "target": before[None]})[0]
+        read = self.subwords.pieces(source)[: len(ids) - 1]
+        return Attention(weights, [*read, "</s>"], [*self.subwords.pieces(translation), "</s>"])
 
     def attention_plot(self, source: str, translation: str) -> "Figure":
-        """Plots the attention weights of a translation; see `attention_plot`."""
-        return attention_plot(self.model, self.subwords, source, translation)
+        """Plots the attention weights of a translation. For arguments and errors see `attention`."""
+        return plot_attention(self.attention(source, translation))
+
+    def _read(self, sentence: str) -> np.ndarray:
+        """Ids of a sentence that the model reads: its first `LONGEST_SENTENCE` subwords and its end."""
+        ids = self.subwords.encode(sentence)
+        return np.append(ids[:LONGEST_SENTENCE], ids[-1]) if len(ids) > LONGEST_SENTENCE else ids
 
 
 def pair_perplexity(model: keras.Model, pairs: SentencePairs) -> float:
@@ -88,58 +126,8 @@ def pair_perplexity(model: keras.Model, pairs: SentencePairs) -> float:
     return perplexity_of(total / pairs.target_tokens)
 
 
-def translate_sentences(
-    model: keras.Model, subwords: Subwords, sentences: Sequence[str], beam: int = 5, length_penalty: float = 1.0
-) -> list[str]:
-    """Translates sentences; those of similar length are translated together.
-
-    Args:
-        model: A `Translator`.
-        subwords: Its subwords, of both languages.
-        sentences: Text. A sentence without words has the translation `""`. Subwords after the first
-            `LONGEST_SENTENCE` of a sentence are not read, as in an exported model.
-        beam: Hypotheses per sentence; 1 is greedy.
-        length_penalty: See `Translator.translate`.
-
-    Raises:
-        ValueError: If `sentences` is not a list of strings, or `beam` is below 1.
-    """
-    check_sentences(sentences)
-    check_integer("beam", beam)
-    encoded = [_read(subwords, sentence) for sentence in sentences]
-    translations = [""] * len(encoded)
-    places = [i for i, ids in enumerate(encoded) if len(ids) > 1]
-    with_words = [encoded[i] for i in places]
-    for batch in similar_lengths([*map(len, with_words)], POSITIONS_PER_CALL // beam):
-        source = pad_sentences([with_words[i] for i in batch])
-        found = model.translate(source, subwords.end_id, beam, length_penalty=length_penalty)
-        for i, words in zip(batch, found.words[:, 0], strict=True):
-            translations[places[i]] = subwords.decode(words)
-    return translations
-
-
-def attention(model: keras.Model, subwords: Subwords, source: str, translation: str) -> Attention:
-    """Attention weights of a translation under a `Translator`."""
-    ids, words = _read(subwords, source), subwords.encode(translation)
-    before = np.concatenate([[PAD_ID], words[:-1]]).astype(np.int32)
-    weights = model.attend({"source": pad_sentences([ids]), "target": before[None]})[0]
-    read = subwords.pieces(source)[: len(ids) - 1]
-    return Attention(weights, [*read, "</s>"], [*subwords.pieces(translation), "</s>"])
-
-
-def _read(subwords: Subwords, sentence: str) -> np.ndarray:
-    """Ids of a sentence that a model reads: its first `LONGEST_SENTENCE` subwords and its end."""
-    ids = subwords.encode(sentence)
-    return np.append(ids[:LONGEST_SENTENCE], ids[-1]) if len(ids) > LONGEST_SENTENCE else ids
-
-
-def attention_plot(model: keras.Model, subwords: Subwords, source: str, translation: str) -> "Figure":
-    """Attention weights of a translation: one row per target subword, one column per source subword; dark is large."""
-    return plot_attention(attention(model, subwords, source, translation))
-
-
 def plot_attention(found: Attention) -> "Figure":
-    """Plots attention weights as `attention_plot` does."""
+    """Plots attention weights: one row per target subword, one column per source subword; dark is large."""
     from matplotlib.figure import Figure
 
     columns, rows = found.source, found.translation

@@ -25,7 +25,7 @@ from keras_tying.data import (
     zip_files,
 )
 from keras_tying.inference import TrainedTranslator
-from keras_tying.inference.translator import attention_plot, pair_perplexity, translate_sentences
+from keras_tying.inference.translator import pair_perplexity
 from keras_tying.metrics import translation_scores
 from keras_tying.tasks.markdown import markdown_table
 from keras_tying.training.batches import EpochBatches
@@ -175,20 +175,20 @@ class TranslationTask(Task):
         """Perplexity, and BLEU of greedy translations."""
         perplexity = pair_perplexity(model, self.pairs["valid"])
         sources, references = zip(*self.text["valid"], strict=True)
-        translations = translate_sentences(model, self.subwords, sources, beam=1)
+        translations = self.trained(model).translate(sources, beam=1)
         return {"val_perplexity": perplexity, "val_bleu": translation_scores(translations, references)["bleu"]}
 
     def sample(self, model: keras.Model) -> tuple[str, str]:
         """The first sentences of the validation text beside their references and translations."""
         pairs = self.text["valid"][:SAMPLES]
-        translations = translate_sentences(model, self.subwords, [source for source, _ in pairs], beam=1)
+        translations = self.trained(model).translate([source for source, _ in pairs], beam=1)
         sentences = [(*pair, translation) for pair, translation in zip(pairs, translations, strict=True)]
         return "translations", markdown_table(("source", "reference", "translation"), sentences)
 
     def plot(self, model: keras.Model) -> "tuple[str, Figure]":
-        source = self.text["valid"][0][0]
-        (translation,) = translate_sentences(model, self.subwords, [source], beam=1)
-        return "attention", attention_plot(model, self.subwords, source, translation)
+        source, translator = self.text["valid"][0][0], self.trained(model)
+        (translation,) = translator.translate([source], beam=1)
+        return "attention", translator.attention_plot(source, translation)
 
     def word_frequencies(self, model: keras.Model) -> dict[str, dict[str, int]]:
         source, target = self.pairs["train"].counts(len(self.subwords))
@@ -204,7 +204,7 @@ class TranslationTask(Task):
         for split, pairs in self.text.items():
             name = "validation" if split == "valid" else split
             sources, references = zip(*pairs, strict=True)
-            scores = translation_scores(translate_sentences(model, self.subwords, sources, beam), references)
+            scores = translation_scores(self.trained(model).translate(sources, beam), references)
             results[f"{name}_perplexity"] = pair_perplexity(model, self.pairs[split])
             results |= {f"{name}_{metric}": score for metric, score in scores.items()}
         return {**results, "beam": beam}

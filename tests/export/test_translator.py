@@ -6,7 +6,7 @@ import pytest
 import keras_tying as kt
 from keras_tying.data import Subwords
 from keras_tying.export import export_translator
-from keras_tying.inference.translator import translate_sentences
+from keras_tying.inference import TrainedTranslator
 
 SENTENCES = ["\ufeffa\u00a0rose\u2028is\x85a\u3000rose\x00", "", " \u3000\u200b", "eine 漢 Rose ☃", "two dogs " * 40]
 CLIENT = """
@@ -52,7 +52,7 @@ def outputs(model, subwords, tmp_path_factory):
 
 
 def test_translations_equal_those_of_the_model(outputs, model, subwords):
-    assert outputs["translations"] == translate_sentences(model, subwords, SENTENCES, beam=3)
+    assert outputs["translations"] == TrainedTranslator(model, subwords).translate(SENTENCES, beam=3)
 
 
 def test_the_best_of_n_comes_first(outputs):
@@ -80,7 +80,7 @@ def test_long_sentences_are_truncated_as_in_python(model, subwords, tmp_path, mo
     sentences = ["two dogs " * 30, "two dogs " * 20, "two dogs", "a"]
     received = [text.decode() for text in served(sentences=tf.constant(sentences))["translations"].numpy()]
     assert received[0] == received[1]
-    assert received == translate_sentences(model, subwords, sentences, beam=1)
+    assert received == TrainedTranslator(model, subwords).translate(sentences, beam=1)
 
 
 def test_subwords_of_another_model_are_refused(model, subwords, tmp_path):

@@ -8,8 +8,8 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from tensorboard.plugin_util import markdown_to_safe_html
 
 import keras_tying as kt
-from keras_tying.inference import translator
-from keras_tying.inference.translator import pair_perplexity, translate_sentences
+from keras_tying.inference import TrainedTranslator, translator
+from keras_tying.inference.translator import pair_perplexity
 from keras_tying.tasks import TranslationTask
 from keras_tying.tasks.markdown import markdown_table
 from keras_tying.tasks.translation import untied_parameters
@@ -160,6 +160,9 @@ def test_perplexity_is_that_of_all_target_subwords(trained, pairs, subwords):
 class CopyingTranslator:
     """Translates each sentence into itself."""
 
+    def __init__(self, size):
+        self.source_vocabulary_size = self.target_vocabulary_size = size
+
     def translate(self, source, end_id, beam_size, length_penalty):
         assert source.shape[0] * source.shape[1] * beam_size <= 40
         return SimpleNamespace(words=source[:, None])
@@ -168,7 +171,8 @@ class CopyingTranslator:
 def test_translations_come_in_the_order_of_their_sentences(subwords, monkeypatch):
     monkeypatch.setattr(translator, "POSITIONS_PER_CALL", 40)
     sentences = ["dog", "cat snow house dog", "", *["snow snow", "house"] * 9]
-    assert translate_sentences(CopyingTranslator(), subwords, sentences, beam=2) == sentences
+    trained = TrainedTranslator(CopyingTranslator(len(subwords)), subwords)
+    assert trained.translate(sentences, beam=2) == sentences
 
 
 def test_the_learning_rate_falls_linearly():
