@@ -150,9 +150,9 @@ def all_pages() -> dict[Path, str]:
     readme, docs = repository / "README.md", repository / "docs"
     serving, training, distributed = (docs / f"{name}.md" for name in ("serving", "training", "distributed"))
     texts = {path: path.read_text(encoding="utf-8") for path in (training, distributed)}
-    for name, lines in scale_report.sections(RESULTS).items():
+    for name, text in scale_report.sections(RESULTS).items():
         path = training if name == "corpora" else distributed
-        texts[path] = between_marks(texts[path], name, "\n".join(lines), COMMAND)
+        texts[path] = between_marks(texts[path], name, text, COMMAND)
     return {
         **texts,
         RESULTS.parent / "README.md": "\n".join(page(found)) + "\n",

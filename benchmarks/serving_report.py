@@ -6,7 +6,7 @@ from pathlib import Path
 from matplotlib.axes import Axes
 
 from benchmarks.serving_load import CLIENTS
-from studies.pages import NOT_MEASURED, origin, table
+from studies.pages import NOT_MEASURED, made_by, table
 from studies.plots import COLOURS, panels, write_png
 
 PARTS = "speed", "killed", "memory"
@@ -35,7 +35,7 @@ def speed(measured: dict) -> list[str]:
         for clients, each in results[task][mode].items()
     ]
     columns = ["", "requests", "clients", "sentences per second", "p50, ms", "p99, ms"]
-    return [table(columns, "|---|---|" + "--:|" * 4, rows), _made_by(measured)]
+    return [table(columns, "|---|---|" + "--:|" * 4, rows), made_by(measured)]
 
 
 def killed(measured: dict) -> list[str]:
@@ -51,7 +51,7 @@ def killed(measured: dict) -> list[str]:
         f"those given before (to 0.1%), {wrong:,} differ, and {requests - right - wrong:,} are errors. The longest "
         f"wait was {results['longest_seconds']:.1f} seconds."
     )
-    return [text, _made_by(measured)]
+    return [text, made_by(measured)]
 
 
 def memory(measured: dict) -> list[str]:
@@ -66,7 +66,7 @@ def memory(measured: dict) -> list[str]:
         f"{results['minutes']:g} minutes. Statuses of the answers: {_statuses(results['statuses'])}. "
         "The growth is that after the first fifth of the requests."
     )
-    return [text, table(columns, "|---|--:|--:|--:|", rows), _made_by(measured)]
+    return [text, table(columns, "|---|--:|--:|--:|", rows), made_by(measured)]
 
 
 def draw(found: dict[str, dict], path: Path) -> None:
@@ -124,7 +124,3 @@ def _statuses(counts: dict[str, int]) -> str:
     '1,117 with 200, 2 with 503'
     """
     return ", ".join(f"{count:,} with {status}" for status, count in counts.items())
-
-
-def _made_by(measured: dict) -> str:
-    return f"{origin(measured)}: `{measured['command']}`."

@@ -136,6 +136,15 @@ def origin(results: Mapping[str, Any]) -> str:
     return f"{results['device']}; {packages}; commit {results.get('commit') or NOT_RECORDED}"
 
 
+def made_by(results: Mapping[str, Any]) -> str:
+    """Where results come from and the command that made them, as a paragraph below a table.
+
+    >>> made_by({"device": "a processor", "versions": {"python": 3}, "commit": "5e1f", "command": "make it"})
+    'a processor; python 3; commit 5e1f: `make it`.'
+    """
+    return f"{origin(results)}: `{results['command']}`."
+
+
 def cited(source: str) -> str:
     """A paper and its table, with a link if the paper is one of `PAPERS`.
 
