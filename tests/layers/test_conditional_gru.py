@@ -1,10 +1,10 @@
 import keras
 import numpy as np
 import pytest
-from scipy.special import expit as sigmoid
 
 from keras_tying.layers import AnnotationAttention, ConditionalGRU
 from keras_tying.layers.annotation_attention import masked_softmax
+from tests.layers.numpy_gru import gru_step
 
 MASK = np.array([[1, 1, 1, 1, 1], [1, 1, 1, 0, 0], [1, 0, 0, 0, 0]], bool)
 
@@ -18,18 +18,12 @@ def numpy_attention(query, annotations, query_kernel, key_kernel, bias, score_ve
 
 def numpy_step(word, state, annotations, w):
     """One decoder step of one sentence, from the equations of the docstrings."""
-
-    def gru(inputs, recurrent, state):
-        (xu, xr, xn), (hu, hr, hn) = np.split(inputs, 3), np.split(recurrent, 3)
-        update, reset = sigmoid(xu + hu), sigmoid(xr + hr)
-        return update * state + (1 - update) * np.tanh(xn + reset * hn)
-
-    middle = gru(word @ w["kernel"] + w["bias"], state @ w["recurrent_kernel"], state)
+    middle = gru_step(word @ w["kernel"] + w["bias"], state @ w["recurrent_kernel"], state)
     context, weights = numpy_attention(
         middle, annotations, w["query_kernel"], w["key_kernel"], w["attention_bias"], w["score_vector"]
     )
     recurrent = middle @ w["second_recurrent_kernel"] + w["second_bias"]
-    return gru(context @ w["second_kernel"], recurrent, middle), context, weights
+    return gru_step(context @ w["second_kernel"], recurrent, middle), context, weights
 
 
 def named_weights(layer):

@@ -1,15 +1,8 @@
 import numpy as np
 import pytest
-from scipy.special import expit as sigmoid
 
 from keras_tying.layers import OneBiasGRU
-
-
-def numpy_step(inputs, recurrent, state):
-    """The equations of the docstring, one by one."""
-    (xu, xr, xn), (hu, hr, hn) = np.split(inputs, 3), np.split(recurrent, 3)
-    update, reset = sigmoid(xu + hu), sigmoid(xr + hr)
-    return update * state + (1 - update) * np.tanh(xn + reset * hn)
+from tests.layers.numpy_gru import gru_step
 
 
 def with_random_weights(layer, rng):
@@ -28,7 +21,7 @@ def test_states_follow_the_equations(rng, go_backwards):
     for row in range(2):
         state = np.zeros(3)
         for t in reversed(range(5)) if go_backwards else range(5):
-            state = numpy_step(inputs[row, t] @ kernel + bias, state @ recurrent, state)
+            state = gru_step(inputs[row, t] @ kernel + bias, state @ recurrent, state)
             np.testing.assert_allclose(states[row, t], state, atol=1e-5)
 
 

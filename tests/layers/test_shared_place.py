@@ -9,6 +9,7 @@ import pytest
 import keras_tying as kt
 from keras_tying.layers import AdaptiveEmbedding, TiedDense, TiedEmbedding
 from tests.layers.own_projection import OwnProjection
+from tests.layers.saved_models import saved_and_loaded
 
 V, H = 20, 8
 
@@ -156,11 +157,6 @@ def batch_for(model, rng):
     return batch if len(batch) > 1 else batch[0]
 
 
-def loaded(model, folder):
-    model.save(folder / "model.keras")
-    return keras.saving.load_model(folder / "model.keras")
-
-
 def assert_same(ours, model, batch):
     assert ours.count_params() == model.count_params()
     for one, other in zip(keras.tree.flatten(ours(batch)), keras.tree.flatten(model(batch)), strict=True):
@@ -171,9 +167,9 @@ def assert_same(ours, model, batch):
 def test_a_loaded_model_shares_as_the_saved_one(make, kind, rng, tmp_path):
     model = make(EMBEDDINGS[kind]())
     batch = batch_for(model, rng)
-    first = loaded(model, tmp_path)
+    first = saved_and_loaded(model, tmp_path)
     assert_same(first, model, batch)
-    assert_same(loaded(first, tmp_path), model, batch)
+    assert_same(saved_and_loaded(first, tmp_path), model, batch)
     assert_same(copy.deepcopy(first), model, batch)
 
 
@@ -185,7 +181,7 @@ def model():
 
 def test_a_loaded_model_trains_as_the_saved_one(model, rng, tmp_path):
     batch = batch_for(model, rng)
-    ours = loaded(model, tmp_path)
+    ours = saved_and_loaded(model, tmp_path)
     for each in (model, ours):
         each.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
         each.fit(batch, batch[1], epochs=2, verbose=0)
@@ -195,16 +191,16 @@ def test_a_loaded_model_trains_as_the_saved_one(model, rng, tmp_path):
 
 def test_a_loaded_model_quantizes_both_roles(model, rng, tmp_path):
     batch = batch_for(model, rng)
-    ours = loaded(model, tmp_path)
+    ours = saved_and_loaded(model, tmp_path)
     for each in (model, ours):
         each.quantize("int8")
     assert_same(ours, model, batch)
-    assert_same(loaded(ours, tmp_path), model, batch)
+    assert_same(saved_and_loaded(ours, tmp_path), model, batch)
 
 
 def test_lora_of_the_first_place_is_in_all(model, rng, tmp_path):
     batch = batch_for(model, rng)
-    ours = loaded(model, tmp_path)
+    ours = saved_and_loaded(model, tmp_path)
     embedding = ours.get_layer("encoder").get_layer("words")
     assert ours.get_layer("decoder").get_layer("words").embedding is embedding
     embedding.enable_lora(2)
@@ -215,13 +211,13 @@ def test_lora_of_the_first_place_is_in_all(model, rng, tmp_path):
 
 
 def test_a_nested_model_is_saved_alone(model, rng, tmp_path):
-    decoder = loaded(model, tmp_path).get_layer("decoder")
+    decoder = saved_and_loaded(model, tmp_path).get_layer("decoder")
     batch = [rng.integers(0, V, (2, 3), np.int32), rng.normal(size=(2, H)).astype("float32")]
-    assert_same(loaded(decoder, tmp_path), model.get_layer("decoder"), batch)
+    assert_same(saved_and_loaded(decoder, tmp_path), model.get_layer("decoder"), batch)
 
 
 def test_weights_are_those_of_the_saved_model(model, rng, tmp_path):
-    ours = loaded(model, tmp_path)
+    ours = saved_and_loaded(model, tmp_path)
     for each in model.weights:
         each.assign(each + 0.5)
     model.save_weights(tmp_path / "model.weights.h5")
@@ -231,7 +227,7 @@ def test_weights_are_those_of_the_saved_model(model, rng, tmp_path):
 
 def test_a_frozen_embedding_stays_frozen(model, tmp_path):
     model.get_layer("encoder").get_layer("words").trainable = False
-    ours = loaded(loaded(model, tmp_path), tmp_path)
+    ours = saved_and_loaded(saved_and_loaded(model, tmp_path), tmp_path)
     assert [each.path for each in ours.trainable_variables] == [each.path for each in model.trainable_variables]
     assert not any(each.shape == (V, H) for each in ours.trainable_variables)
 
@@ -246,7 +242,7 @@ def test_what_is_frozen_beside_shared_embeddings_stays_so(tmp_path):
     model = kt.models.BackboneModel(backbone, embedding)
     (gru,) = [each for each in encoder.layers if isinstance(each, keras.layers.GRU)]
     gru.trainable = False
-    ours = loaded(loaded(model, tmp_path), tmp_path)
+    ours = saved_and_loaded(saved_and_loaded(model, tmp_path), tmp_path)
     shapes = [sorted(tuple(each.shape) for each in either.trainable_variables) for either in (model, ours)]
     assert shapes[0] == shapes[1]
     assert (V, H) in shapes[0]
@@ -254,7 +250,7 @@ def test_what_is_frozen_beside_shared_embeddings_stays_so(tmp_path):
 
 def test_a_model_that_was_quantized_before_is_saved(model, rng, tmp_path):
     model.quantize("int8")
-    assert_same(loaded(loaded(model, tmp_path), tmp_path), model, batch_for(model, rng))
+    assert_same(saved_and_loaded(saved_and_loaded(model, tmp_path), tmp_path), model, batch_for(model, rng))
 
 
 def test_places_do_not_round_what_the_embedding_does_not(rng, tmp_path):
@@ -263,29 +259,29 @@ def test_places_do_not_round_what_the_embedding_does_not(rng, tmp_path):
     lookup, scores = keras.Model(inner, embedding(inner)), keras.Model(states, embedding(states, reverse=True))
     model = keras.Model([inputs, states], [lookup(inputs), scores(states)])
     batch = [rng.integers(0, V, (2, 3)).astype("float32"), rng.normal(size=(2, 3, H)).astype("float32")]
-    assert_same(loaded(model, tmp_path), model, batch)
+    assert_same(saved_and_loaded(model, tmp_path), model, batch)
     large = TiedEmbedding(1000, 2, dtype="mixed_bfloat16")
     model = keras.Model(inputs, [large(inputs), keras.Model(inner, large(inner))(inputs)])
-    assert_same(loaded(model, tmp_path), model, np.full((2, 3), 999, "float32"))
+    assert_same(saved_and_loaded(model, tmp_path), model, np.full((2, 3), 999, "float32"))
 
 
 def test_a_class_that_is_made_anew_shares_in_one_graph(rng, tmp_path):
     embedding, inputs = EmbeddingMadeAnew(V, H), words()
     model = keras.Model(inputs, TiedDense(embedding)(embedding(inputs)))
-    assert_same(loaded(model, tmp_path), model, batch_for(model, rng))
+    assert_same(saved_and_loaded(model, tmp_path), model, batch_for(model, rng))
 
 
 def test_a_subclassed_model_shares_between_its_nested_models(rng, tmp_path):
     embedding = TiedEmbedding(V, H, bias_initializer="normal")
     model, batch = Subclassed(encoder_of(embedding), decoder_of(embedding)), [rng.integers(0, V, (2, 3)) for _ in "ab"]
     model(batch)
-    first = loaded(model, tmp_path)
+    first = saved_and_loaded(model, tmp_path)
     assert_same(first, model, batch)
-    assert_same(loaded(first, tmp_path), model, batch)
+    assert_same(saved_and_loaded(first, tmp_path), model, batch)
 
 
 def test_weights_of_a_nested_model_are_loaded_where_it_has_a_place(model, rng, tmp_path):
-    ours = loaded(model, tmp_path)
+    ours = saved_and_loaded(model, tmp_path)
     for each in model.weights:
         each.assign(each + 0.5)
     model.get_layer("decoder").save_weights(tmp_path / "decoder.weights.h5")
@@ -295,7 +291,7 @@ def test_weights_of_a_nested_model_are_loaded_where_it_has_a_place(model, rng, t
 
 
 def test_a_place_is_given_to_other_layers_as_its_embedding(model, tmp_path):
-    place = loaded(model, tmp_path).get_layer("decoder").get_layer("words")
+    place = saved_and_loaded(model, tmp_path).get_layer("decoder").get_layer("words")
     assert TiedDense(place).embedding is place.embedding
     assert repr(place) == f"<SharedPlace of {place.embedding!r}>"
     with pytest.raises(AttributeError, match="no_such_name"):
@@ -313,14 +309,14 @@ COPIED = {
 @pytest.mark.parametrize("copied", COPIED)
 def test_a_loaded_model_is_not_copied_untied(copied, model, tmp_path):
     with pytest.raises(ValueError, match=r"only be copied with copy\.deepcopy .* Received: .* of 'words'"):
-        COPIED[copied](loaded(model, tmp_path))
+        COPIED[copied](saved_and_loaded(model, tmp_path))
 
 
 def test_a_loaded_model_trains_without_logits(rng, tmp_path):
     model = scores_outside(TiedEmbedding(V, H, bias_initializer="normal"))
-    ours = kt.models.without_logits(loaded(model, tmp_path))
+    ours = kt.models.without_logits(saved_and_loaded(model, tmp_path))
     ours.compile("sgd", kt.losses.SequenceCrossEntropy())
     batch = batch_for(model, rng)
     assert_same(ours, model, batch)
     ours.fit(batch, batch, verbose=0)
-    assert_same(loaded(ours, tmp_path), ours, batch)
+    assert_same(saved_and_loaded(ours, tmp_path), ours, batch)

@@ -6,6 +6,7 @@ import pytest
 import tensorflow as tf
 
 from keras_tying.layers import TiedDense, TiedEmbedding
+from tests.layers.saved_models import saved_and_loaded
 
 V, H = 20, 4
 
@@ -85,11 +86,6 @@ def renamed(layer):
 def on_new_inputs(model):
     inputs = [words() for _ in model.inputs]
     return keras.models.clone_model(model, input_tensors=inputs if len(inputs) > 1 else inputs[0])
-
-
-def saved_and_loaded(model, folder):
-    model.save(folder / "model.keras")
-    return keras.saving.load_model(folder / "model.keras")
 
 
 COPIES = {

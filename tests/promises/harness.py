@@ -119,6 +119,14 @@ def command(script: str, *arguments, stdin: str = "", saved_model: bool = False)
     raise AssertionError(f"{script} did not end with an exit code")
 
 
+def assert_each_split_has_its_own_perplexity(one: Run, other: Run) -> None:
+    """Checks two runs that differ only in their text: the validation text of each is the test text of the other."""
+    first, second = one.results, other.results
+    assert first["test_perplexity"] == pytest.approx(second["validation_perplexity"], rel=1e-6)
+    assert first["validation_perplexity"] == pytest.approx(second["test_perplexity"], rel=1e-6)
+    assert first["test_perplexity"] != pytest.approx(first["validation_perplexity"], rel=1e-3)
+
+
 def interrupted(script: str, *arguments) -> Finished:
     """Runs a training that gets SIGTERM in its first steps."""
     with pytest.MonkeyPatch.context() as patch:
