@@ -33,7 +33,7 @@ def prepare_text(arguments: argparse.Namespace) -> int:
     _check_files(given.values())
     corpus = data.Corpus("files", given) if given else data.load_corpus(arguments.corpus, arguments.data_dir)
     corpus = dataclasses.replace(corpus, tokenization=_tokenization(arguments, "text", corpus.tokenization))
-    with Progress() as progress:
+    with ProgressLines() as progress:
         prepared = data.prepare_text(
             arguments.folder,
             corpus,
@@ -67,7 +67,7 @@ def prepare_pairs(arguments: argparse.Namespace) -> int:
     else:
         source, target = arguments.languages
         corpus = data.load_parallel(arguments.corpus, source, target, arguments.data_dir)
-    with Progress() as progress:
+    with ProgressLines() as progress:
         data.prepare_pairs(
             arguments.folder,
             corpus,
@@ -89,7 +89,7 @@ def prepare_aligned(arguments: argparse.Namespace) -> int:
     tokenization = _tokenization(arguments, "aligned", default)
     if counts == {2} and not all((arguments.folder / f"{split}.align").exists() for split in files):
         print("without links: eflomal aligns the text first", flush=True)
-    with Progress() as progress:
+    with ProgressLines() as progress:
         lines = {stage: progress.of("tokens" if stage == "counting" else "pairs") for stage in ("counting", *files)}
         prepared = data.prepare_aligned(
             arguments.folder,
@@ -126,7 +126,7 @@ def check_files(arguments: argparse.Namespace) -> int:
     return 1 if damaged else 0
 
 
-class Progress:
+class ProgressLines:
     """One line on the console per stage: amount done and speed."""
 
     def __init__(self):

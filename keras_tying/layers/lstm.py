@@ -26,7 +26,7 @@ class Masks(NamedTuple):
 
 
 @dispatch
-def run_loop(layer, sequences, initial_state, mask, training, masks):
+def lstm_loop(layer, sequences, initial_state, mask, training, masks):
     """Runs the recurrence of an LSTM layer: the loop of Keras, or a scan for what Keras does not have.
 
     Args:
@@ -42,11 +42,11 @@ def run_loop(layer, sequences, initial_state, mask, training, masks):
     """
     if layer.cap_input_gate or masks.kernel is not None:
         return scan_loop(layer, sequences, initial_state, mask, masks)
-    return LSTMLoop.run_loop(layer, sequences, initial_state, mask, training)
+    return layer.keras_loop(sequences, initial_state, mask, training)
 
 
 def scan_loop(layer, sequences, initial_state, mask, masks):
-    """Runs the recurrence of an LSTM layer with `scan_time`. For arguments and results see `run_loop`."""
+    """Runs the recurrence of an LSTM layer with `scan_time`. For arguments and results see `lstm_loop`."""
     mask = mask[0] if isinstance(mask, (list, tuple)) else mask
     weights = [w if w is None else ops.cast(w, sequences.dtype) for w in layer.recurrence_weights(masks)]
     prepared = layer.prepare(_time_major(sequences, layer.go_backwards), weights, masks)
@@ -228,7 +228,7 @@ class LSTM(LSTMLoop):
         check_steps("sequences", sequences)
         return super().call(sequences, initial_state, mask, training)
 
-    def run_loop(self, sequences, initial_state, mask, training):
+    def run_window(self, sequences, initial_state, mask, training):
         masks = self._masks(sequences, initial_state[0]) if training else Masks([], [])
         last, outputs, states = self._loop(sequences, initial_state, mask, training, masks)
         if self.drop_outputs and masks.hidden:
@@ -237,7 +237,7 @@ class LSTM(LSTMLoop):
         return last, outputs, states
 
     def _loop(self, *arguments):
-        return run_loop(self, *arguments)
+        return lstm_loop(self, *arguments)
 
     def recurrence_weights(self, masks):
         """Kernel `[I, 4H]`, recurrent kernel `[H, 4H]` with its dropout mask, and bias `[4H]` or `None`."""

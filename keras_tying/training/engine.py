@@ -31,7 +31,7 @@ from keras_tying.training.optimisation import averaging_starts, changes_by_epoch
 from keras_tying.training.progress import Progress
 from keras_tying.training.runs import Run, environment, training_record
 from keras_tying.training.task import Task
-from keras_tying.training.tensorboard import TensorBoardLog, write_embeddings, write_results
+from keras_tying.training.tensorboard import TensorBoardLog, write_embeddings, write_hyper_parameters
 
 STEPS_PER_EXECUTION = 20
 """Training steps per compiled call. Losses are read between calls."""
@@ -286,7 +286,7 @@ def finish(task: Task, model: keras.Model, run: Run, progress: Progress) -> None
     if no_epoch_trained:  # what `--evaluate` measured still holds
         results = earlier | results
     run.write_results(results)
-    write_results(run.tensorboard, task.settings, model, results)
+    write_hyper_parameters(run.tensorboard, task.settings, model, results)
     write_embeddings(run.tensorboard, model.embedding_matrices())
     if artifacts:
         places["also written"] = ", ".join(map(str, artifacts))

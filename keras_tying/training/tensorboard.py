@@ -193,7 +193,7 @@ def words_file(role: str) -> str:
     return f"{role}_words.tsv"
 
 
-def write_results(folder: Path, settings: RunSettings, model: keras.Model, results: Mapping[str, Any]) -> None:
+def write_hyper_parameters(folder: Path, settings: RunSettings, model: keras.Model, results: Mapping[str, Any]) -> None:
     """Writes hyper-parameters and results for TensorBoard's HParams plugin. Those of an earlier end are removed.
 
     Args:

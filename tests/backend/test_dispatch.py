@@ -107,7 +107,7 @@ def scanned(function, rng, monkeypatch, unrolled_steps):
 
 
 @case(
-    lstm.run_loop,
+    lstm.lstm_loop,
     plain={},
     backwards={"go_backwards": True},
     masked={"masked": True},
@@ -117,7 +117,7 @@ def scanned(function, rng, monkeypatch, unrolled_steps):
     **{"weight drop": {"weight_drop": 0.5, "masked": True}},
 )
 def lstm_states(function, rng, monkeypatch, masked=False, **arguments):
-    monkeypatch.setattr(lstm, "run_loop", function)
+    monkeypatch.setattr(lstm, "lstm_loop", function)
     layer = kt.layers.LSTM(5, return_sequences=True, return_state=True, seed=7, use_cudnn=False, **arguments)
     inputs, mask = normal(rng, 4, 6, 3), rng.random((4, 6)) < 0.7 if masked else None
     layer.build(inputs.shape)

@@ -13,7 +13,7 @@ SHAPES = [(1, 1, 3, 2), (4, 7, 5, 6), (20, 12, 8, 16)]
 
 def use_portable(monkeypatch):
     """Runs recurrences by the functions for any backend."""
-    for name in ("run_loop", "recurrence"):
+    for name in ("lstm_loop", "recurrence"):
         monkeypatch.setattr(lstm, name, backend.portable(getattr(lstm, name)))
 
 

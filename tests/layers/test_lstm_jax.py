@@ -33,8 +33,8 @@ ARGUMENTS = {
 rng = np.random.default_rng(0)
 inputs = rng.normal(size=(3, 7, 5)).astype("float32")
 mask = rng.random((3, 7)) < 0.7
-portable = backend.portable(lstm.run_loop), backend.portable(lstm.recurrence)
-assert portable[0] is not lstm.run_loop and portable[1] is not lstm.recurrence
+portable = backend.portable(lstm.lstm_loop), backend.portable(lstm.recurrence)
+assert portable[0] is not lstm.lstm_loop and portable[1] is not lstm.recurrence
 
 
 def values_and_gradients(arguments, mask):
@@ -53,15 +53,15 @@ def values_and_gradients(arguments, mask):
 
 
 found = {}
-fast = lstm.run_loop, lstm.recurrence
+fast = lstm.lstm_loop, lstm.recurrence
 for name, arguments in ARGUMENTS.items():
     for masked in (False, True):
         keras.utils.set_random_seed(0)
         received = values_and_gradients(arguments, mask if masked else None)
-        lstm.run_loop, lstm.recurrence = portable
+        lstm.lstm_loop, lstm.recurrence = portable
         keras.utils.set_random_seed(0)
         expected = values_and_gradients(arguments, mask if masked else None)
-        lstm.run_loop, lstm.recurrence = fast
+        lstm.lstm_loop, lstm.recurrence = fast
         pairs = zip(received, expected, strict=True)
         found[f"{name}, masked" if masked else name] = [
             float(abs(a - b).max() / max(abs(b).max(), 1)) for a, b in map(lambda pair: map(np.asarray, pair), pairs)

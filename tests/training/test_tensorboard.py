@@ -16,7 +16,7 @@ from tensorboard.plugins.scalar.summary_v2 import scalar_pb
 from keras_tying import zoo
 from keras_tying.optimizers import ClippedSGD, averaged_weights
 from keras_tying.training import RunSettings
-from keras_tying.training.tensorboard import EventFile, TensorBoardLog, hyper_parameters, write_results
+from keras_tying.training.tensorboard import EventFile, TensorBoardLog, hyper_parameters, write_hyper_parameters
 from keras_tying.zoo.recipes import LanguageModelRecipe, Loss, Model
 
 WORDS = {"<eos>": 5, "a": 3, "two\twords": 1}
@@ -190,7 +190,7 @@ def test_hyper_parameters_have_the_names_that_set_takes(model):
 
 
 def test_results_stand_beside_the_hyper_parameters(tmp_path, model):
-    write_results(tmp_path, settings(model=Model(name="ptb_small")), model, RESULTS)
+    write_hyper_parameters(tmp_path, settings(model=Model(name="ptb_small")), model, RESULTS)
     found = events(tmp_path)
     start = parse_session_start_info_plugin_data(found.SummaryMetadata(SESSION_START_INFO_TAG).plugin_data.content)
     assert start.hparams["model.name"].string_value == "ptb_small"
@@ -204,9 +204,9 @@ def test_results_stand_beside_the_hyper_parameters(tmp_path, model):
 def test_results_replace_those_of_an_earlier_end_and_no_chart(log, tmp_path, model):
     log([0, 1])
     recipe = settings(model=Model(name="ptb_small"))
-    write_results(tmp_path, recipe, model, RESULTS)
+    write_hyper_parameters(tmp_path, recipe, model, RESULTS)
     log([2])
-    write_results(tmp_path, recipe, model, {**RESULTS, "epochs": 3, "test_perplexity": 90.0})
+    write_hyper_parameters(tmp_path, recipe, model, {**RESULTS, "epochs": 3, "test_perplexity": 90.0})
     assert points(tmp_path, "final/test_perplexity") == [(3, 90)]
     assert [event.step for event in events(tmp_path).Tensors("generated text")] == [1, 2, 3]
 

@@ -20,12 +20,12 @@ UNROLLED_STEPS = 2
 """Steps of one turn of the loop."""
 
 
-def run_loop(layer, sequences, initial_state, mask, training, masks):
-    """As the portable `run_loop`; cuDNN runs what it can on a GPU, which is float32 only."""
+def lstm_loop(layer, sequences, initial_state, mask, training, masks):
+    """As the portable `lstm_loop`; cuDNN runs what it can on a GPU, which is float32 only."""
     special = layer.cap_input_gate or masks.hidden or masks.kernel is not None
     cudnn = jax.default_backend() == "gpu" and layer.use_cudnn in ("auto", True) and sequences.dtype == jnp.float32
     if not special and (layer.unroll or cudnn):
-        return portable(run_loop)(layer, sequences, initial_state, mask, training, masks)
+        return portable(lstm_loop)(layer, sequences, initial_state, mask, training, masks)
     return lstm.scan_loop(layer, sequences, initial_state, mask, masks)
 
 

@@ -35,15 +35,19 @@ class LSTMLoop(keras.layers.LSTM):
     around the loop.
     """
 
-    def run_loop(self, sequences, initial_state, mask, training):
+    def run_window(self, sequences, initial_state, mask, training):
         """The last output `[B, H]`, the outputs `[B, T, H]` and the last states of inputs `[B, T, I]`."""
+        return self.keras_loop(sequences, initial_state, mask, training)
+
+    def keras_loop(self, sequences, initial_state, mask, training):
+        """As `run_window`, by the loop of Keras."""
         return super().inner_loop(sequences, initial_state, mask, training=training)
 
     def inner_loop(self, sequences, initial_state, mask, training=False):
-        return self.run_loop(sequences, initial_state, mask, training)
+        return self.run_window(sequences, initial_state, mask, training)
 
     def _maybe_config_dropout_masks(self, *_):
-        """Draws no masks: Keras draws them for inference as well. `run_loop` has the argument `training`."""
+        """Draws no masks: Keras draws them for inference as well. `run_window` has the argument `training`."""
 
 
 def replace_seed_generator(layer, kind):

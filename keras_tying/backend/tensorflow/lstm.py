@@ -16,9 +16,9 @@ from keras_tying.backend.tensorflow.scan import as_sequence, as_tensor, delayed,
 from keras_tying.layers import lstm
 
 
-def run_loop(layer, sequences, initial_state, mask, training, masks):
+def lstm_loop(layer, sequences, initial_state, mask, training, masks):
     if not applies(layer):
-        return portable(run_loop)(layer, sequences, initial_state, mask, training, masks)
+        return portable(lstm_loop)(layer, sequences, initial_state, mask, training, masks)
     mask = mask[0] if isinstance(mask, (list, tuple)) else mask
     states, cell = lstm_sequence(
         sequences,

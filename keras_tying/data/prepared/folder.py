@@ -14,8 +14,8 @@ LOCK = "prepare.lock"
 """Locked by the process that prepares the text. Unlike the other files, it is never replaced."""
 
 
-WORDS = {"sha256": "a vocabulary or subwords", "source_sha256": "a source vocabulary"}
-"""What a key of `Preparation` is the SHA-256 of."""
+HASHED_FILES = {"sha256": "a vocabulary or subwords", "source_sha256": "a source vocabulary"}
+"""The file that a key of `Preparation` is the SHA-256 of."""
 
 
 class Preparation(Table):
@@ -93,8 +93,8 @@ def _check_same(folder: Path, preparation: Preparation) -> None:
         given = value is not None or name not in ("size", "source_size", "minimum_count")
         if given and stored[name] != value:
             difference = f"with {name} = {stored[name]!r}. Received: {value!r}"
-            if name in WORDS:
-                difference = f"with {WORDS[name]} of SHA-256 {stored[name]}. Received: {value}"
+            if name in HASHED_FILES:
+                difference = f"with {HASHED_FILES[name]} of SHA-256 {stored[name]}. Received: {value}"
             raise ValueError(
                 f"{folder} holds text prepared {difference}. A folder has one set of options: choose another folder."
             )
