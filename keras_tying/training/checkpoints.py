@@ -22,8 +22,6 @@ from keras_tying.backend.variables import write_back
 from keras_tying.files import AWAY_SECONDS, waiting_for, write_atomically
 from keras_tying.tables import Table, parse_json, validate_table
 
-PLACE = re.compile(r"\w+/\d{3,}")
-"""Group and place of a variable, with which its name in a checkpoint begins."""
 NUMBER = re.compile(r"_\d+(?=[/_]|$)")
 """Number of a layer in the path of a variable. Keras counts the layers of a process."""
 
@@ -169,14 +167,13 @@ def read_variables(model: keras.Model) -> dict[str, np.ndarray]:
 
 
 def write_variables(model: keras.Model, values: dict[str, np.ndarray]) -> None:
-    """Sets all variables to `values`, which may also be named as version 0.1.0 named them, by group and place.
+    """Sets all variables to `values`.
 
     Raises:
         ValueError: If the model's variables are not those of the checkpoint, as with another recipe or another version
             of the library; nothing is changed then.
     """
     variables = dict(_named_variables(model))
-    values = _named_by_path(values, list(variables))
     for name, variable in variables.items():
         shape = _shape(model, variable)
         if name not in values or values[name].shape != shape:
@@ -199,15 +196,6 @@ def _of_another_model(difference: str) -> ValueError:
         f"The checkpoint is of another model: {difference}. Use the recipe and the vocabulary the run was "
         "made with, and its version of keras-tying."
     )
-
-
-def _named_by_path(values: dict[str, np.ndarray], names: list[str]) -> dict[str, np.ndarray]:
-    """Values with the paths of variables in their names, which checkpoints did not have at first."""
-    if not all(PLACE.fullmatch(name) for name in values):
-        return values
-    log.warning("The checkpoint was written without names of variables. They are read in the order of this version.")
-    paths = {PLACE.match(name)[0]: name for name in names}  # type: ignore[index]
-    return {paths.get(name, name): value for name, value in values.items()}
 
 
 def _value(model, variable):

@@ -209,17 +209,6 @@ def compiled(units=4):
     return model
 
 
-def test_a_checkpoint_of_version_0_1_0_which_names_variables_by_place_is_read(caplog):
-    written = read_variables(compiled())
-    by_place = {"/".join(name.split("/")[:2]): value for name, value in written.items()}
-    model = compiled()
-    with caplog.at_level(logging.WARNING):
-        write_variables(model, by_place)
-    assert "without names of variables" in caplog.text
-    for name, value in read_variables(model).items():
-        np.testing.assert_array_equal(value, written[name])
-
-
 def test_variables_have_the_same_names_however_many_models_were_made_before():
     assert read_variables(compiled()).keys() == read_variables(compiled()).keys()
 
