@@ -263,7 +263,7 @@ class SaveCheckpoints(keras.callbacks.Callback):
                 f"{others:.0f} workers read another checkpoint in {self.store.folder} than the chief. Look for damaged "
                 "files there, see their warnings, and start all workers again."
             )
-        if progress.batches not in (None, self.batches):
+        if progress.batches != self.batches:
             raise ValueError(
                 f"An epoch of {self.run.folder} has {progress.batches:,} batches, which depend on the number of "
                 f"replicas. Received: {self.batches:,}. Continue it with as many replicas as before."
@@ -284,8 +284,9 @@ class SaveCheckpoints(keras.callbacks.Callback):
                 signal.signal(number, handler)
 
     def on_train_begin(self, logs=None):
+        self.progress.batches = self.batches
         self._start = time.monotonic() - self.progress.seconds
-        self._processor_start = time.process_time() - (self.progress.processor_seconds or 0.0)
+        self._processor_start = time.process_time() - self.progress.processor_seconds
 
     def on_epoch_begin(self, epoch, logs=None):
         self._first_batch = self.progress.batch
@@ -328,8 +329,7 @@ class SaveCheckpoints(keras.callbacks.Callback):
 
     def _save(self, values: dict[str, np.ndarray]) -> str:
         self.progress.seconds = time.monotonic() - self._start
-        if self.progress.processor_seconds is not None:
-            self.progress.processor_seconds = time.process_time() - self._processor_start
+        self.progress.processor_seconds = time.process_time() - self._processor_start
         saved = "by the chief"
         if is_chief(self.model):
             saved = self.store.save(Checkpoint(values, dict(vars(self.progress)))).name

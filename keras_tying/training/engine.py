@@ -189,7 +189,6 @@ def fit(
         )
     if not progress.finished(epochs, optimisation.patience):
         progress.train_in(environment() | distribution.description)
-        progress.batches = batches.total
     if best is not None and progress.history:
         best.saved(progress.history)  # which the run ends with, unless a later one is better
     callbacks = [*_before_logs(task, model, progress)]

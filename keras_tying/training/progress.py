@@ -6,15 +6,6 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from keras_tying.version import NOT_RECORDED
-
-UNKNOWN: dict[str, Any] = {"device": NOT_RECORDED, "versions": {}}
-"""The environment of such a training."""
-
-
-NOT_NOTED_BEFORE = {"environments", "processor_seconds", "batches"}
-"""Attributes that earlier versions did not note."""
-
 
 @dataclass
 class Progress:
@@ -24,9 +15,8 @@ class Progress:
         epoch: The current epoch, counted from 0.
         batch: Batches of this epoch that are done.
         seconds: Training time so far, including the parts before an interruption.
-        processor_seconds: Processor time of the training process so far, of the chief's if there are several. `None` if
-            a part was trained without this note.
-        batches: Batches of an epoch. `None` if earlier versions did not note it.
+        processor_seconds: Processor time of the training process so far, of the chief's if there are several.
+        batches: Batches of an epoch. 0 before training.
         history: Metrics of each finished epoch.
         environments: Device, replicas, commit and versions of the processes that trained, in order.
     """
@@ -34,15 +24,13 @@ class Progress:
     epoch: int = 0
     batch: int = 0
     seconds: float = 0.0
-    processor_seconds: float | None = 0.0
-    batches: int | None = None
+    processor_seconds: float = 0.0
+    batches: int = 0
     history: list[dict[str, float]] = field(default_factory=list)
     environments: list[dict[str, Any]] = field(default_factory=list)
 
     def train_in(self, environment: dict[str, Any]) -> None:
-        """Notes where training begins or goes on. What was trained before without such a note is `UNKNOWN`."""
-        if not self.environments and (self.epoch or self.batch):
-            self.environments.append(UNKNOWN)
+        """Notes where training begins or goes on."""
         if self.environments[-1:] != [environment]:
             self.environments.append(environment)
 
@@ -81,14 +69,14 @@ def read_progress(values: dict[str, Any], origin: str) -> Progress:
 
     Example:
 
-    >>> read_progress({"epoch": 1, "batch": 7, "seconds": 1.5, "history": [{"loss": 3.0}]}, "index.json").batch
+    >>> read_progress(vars(Progress(batch=7, seconds=1.5)), "index.json").batch
     7
     """
     names = set(vars(Progress()))
-    if not names - NOT_NOTED_BEFORE <= set(values) <= names:
+    if set(values) != names:
         raise ValueError(f"{origin}: progress must have the keys {sorted(names)}. Received: {sorted(values)}")
     try:
-        progress = TypeAdapter(Progress).validate_json(json.dumps({"processor_seconds": None, **values}), strict=True)
+        progress = TypeAdapter(Progress).validate_json(json.dumps(values), strict=True)
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"]))

@@ -21,7 +21,7 @@ from keras_tying.backend.devices import accelerators
 from keras_tying.distribution.strategies import usable_cores
 from keras_tying.files import UNFINISHED, locked, remove_unfinished, sha256_of, waiting_for, write_atomically
 from keras_tying.tables import Table, dump_table, json_values, load_table, parse_json
-from keras_tying.training.progress import UNKNOWN, Progress
+from keras_tying.training.progress import Progress
 from keras_tying.version import NOT_RECORDED, __version__, commit
 from keras_tying.zoo.presets import MANIFEST, check_manifest
 from keras_tying.zoo.recipes import AnyRecipe, Precision
@@ -311,12 +311,12 @@ def training_record(settings: RunSettings, progress: Progress, unit: str, size: 
         unit: What an epoch is counted in, for example `"words"`.
         size: Number of these per epoch.
     """
-    epochs, used = len(progress.history), progress.processor_seconds
+    epochs = len(progress.history)
     return {
         "seed": settings.seed,
         "epochs": epochs,
         "wall_time_seconds": round(progress.seconds, 1),
-        **({} if used is None else {"processor_seconds": round(used, 1)}),
+        "processor_seconds": round(progress.processor_seconds, 1),
         f"{unit}_per_second": round(size * epochs / progress.seconds, 1),
         **trained_in(progress.environments),
         "precision": settings.precision,
@@ -347,7 +347,6 @@ def trained_in(environments: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     >>> {name: value for name, value in kt.training.trained_in(places).items() if value}
     {'device': 'CPU, then GPU', 'commit': '5e1f', 'versions': {'keras': '3.15.1'}}
     """
-    environments = environments or [UNKNOWN]
     commits = _in_order(each.get("commit") or NOT_RECORDED for each in environments)
     packages = dict.fromkeys(package for each in environments for package in each["versions"])
     return {

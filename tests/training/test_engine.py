@@ -1,4 +1,3 @@
-import json
 import math
 import os
 import re
@@ -207,24 +206,20 @@ def test_a_record_of_replicas_that_do_not_change_has_their_number(recorded):
     assert recorded(1, place("first") | {"strategy": "MirroredStrategy", "workers": 1, "replicas": 2})["replicas"] == 2
 
 
-def test_what_trained_before_device_and_processor_time_were_noted_is_not_recorded(recorded, tmp_path):
-    recorded(1, place("first"))
-    index = tmp_path / "checkpoints" / "index.json"
-    entries = json.loads(index.read_text())
-    for entry in entries:
-        del entry["progress"]["environments"], entry["progress"]["processor_seconds"]
-    index.write_text(json.dumps(entries))
-    assert recorded(1, place("second"))["device"] == "not recorded"
-    assert "processor_seconds" not in recorded(1, place("second"))
-    assert recorded(2, place("second"))["device"] == "not recorded, then second"
-
-
 @pytest.mark.parametrize(
     "changes", [{"epoch": -1}, {"epoch": -1, "history": [{}]}, {"batch": -2}, {"history": []}, {"epoch": 2}]
 )
 def test_progress_that_contradicts_itself_is_named_in_one_line(changes):
-    values = {"epoch": 1, "batch": 3, "seconds": 1.0, "history": [{"perplexity": 9.0}], **changes}
+    values = {**vars(Progress(epoch=1, batch=3, seconds=1.0, history=[{"perplexity": 9.0}])), **changes}
     with pytest.raises(ValueError, match=r"^index.json: expected a batch of at least 0 and [^\n]* Restore the file.$"):
+        read_progress(values, "index.json")
+
+
+@pytest.mark.parametrize("name", list(vars(Progress())))
+def test_progress_that_lacks_an_attribute_is_refused(name):
+    values = {**vars(Progress()), "other": 1}
+    del values[name]
+    with pytest.raises(ValueError, match=rf"^index.json: progress must have the keys [^\n]*'{name}'"):
         read_progress(values, "index.json")
 
 
@@ -275,8 +270,8 @@ def checkpoint(tmp_path):
     """A model and a run with a checkpoint after the first epoch of 30 batches."""
     model = zoo.ptb_small(vocabulary_size=11)
     model.compile(ClippedSGD())
-    progress = {**vars(Progress(epoch=1, history=[{"perplexity": 1.0}])), "batches": 30}
-    CheckpointStore(tmp_path / "checkpoints").save(Checkpoint(read_variables(model), progress))
+    progress = Progress(epoch=1, batches=30, history=[{"perplexity": 1.0}])
+    CheckpointStore(tmp_path / "checkpoints").save(Checkpoint(read_variables(model), vars(progress)))
     return model, Run(tmp_path)
 
 
