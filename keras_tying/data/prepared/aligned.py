@@ -291,12 +291,10 @@ def _are_links_of(path: Path, text: Bitext) -> bool:
     """
     if not path.exists():
         return False
-    begun, mark = (path.with_suffix("") / INDEX).exists(), _mark(path)
-    if begun and not mark.exists():  # written by an earlier version
-        return True
+    mark = _mark(path)
     if mark.exists() and mark.read_bytes() == _fingerprint(text):
         return True
-    if begun:
+    if (path.with_suffix("") / INDEX).exists():
         raise ValueError(f"{path} has the links of another text or tokenization. Choose another folder, or remove it.")
     return False
 
