@@ -272,9 +272,8 @@ def _links_of(runs: list[Run], task: JointLanguageModelTask, splits: list[str]) 
     text = task.text_parts()
 
     def is_text_of(other: JointLanguageModelTask, split: str) -> bool:
-        """Whether the files of a split are as the other run found them, which old runs do not say."""
-        recorded = other.settings.text.get(split)
-        return recorded is None or recorded == [sha256_of(path) for path in text[split]]
+        """Whether the files of a split are as the other run found them."""
+        return other.settings.text.get(split) == [sha256_of(path) for path in text[split]]
 
     for other in (open_task(JointLanguageModelTask, run) for run in runs):
         same_tokens = other.recipe.data.tokenization == task.recipe.data.tokenization
