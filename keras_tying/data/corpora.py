@@ -11,7 +11,7 @@ from keras_tying.data.bbc import bbc_news
 from keras_tying.data.downloads import find_file, keep, unpack
 from keras_tying.data.embedded import python_reference
 from keras_tying.data.imdb import imdb_reviews
-from keras_tying.data.text import check_tokenization, read_lines, tokens
+from keras_tying.data.text import read_lines, tokens
 from keras_tying.data.vocabulary import Vocabulary
 
 SPLITS = ("train", "valid", "test")
@@ -137,23 +137,6 @@ def load_corpus(name: str, data_dir: str | Path | None = None) -> Corpus:
     if name not in CORPORA:
         raise ValueError(f"There is no corpus {name!r}. Known: {sorted(CORPORA)}")
     return CORPORA[name](None if data_dir is None else Path(data_dir))
-
-
-def load_files(train: str | Path, valid: str | Path, test: str | Path, tokenization: str = "words") -> Corpus:
-    """A corpus from three UTF-8 files, one sentence per line. For `tokenization` see `tokenize`.
-
-    Raises:
-        ValueError: If there is no such tokenization. Errors of the files are raised when they are read.
-
-    Example:
-
-    >>> import keras_tying as kt
-    >>> corpus = kt.data.load_files("train.txt", "valid.txt", "test.txt")  # the files are read later
-    >>> {split: path.name for split, path in corpus.splits.items()}
-    {'train': 'train.txt', 'valid': 'valid.txt', 'test': 'test.txt'}
-    """
-    check_tokenization(tokenization)
-    return Corpus("files", dict(zip(SPLITS, map(Path, (train, valid, test)), strict=True)), tokenization)
 
 
 def _embedded(data_dir: Path | None) -> Corpus:

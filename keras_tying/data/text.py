@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from io import BufferedReader
-from itertools import chain
 from pathlib import Path
 
 END_OF_SENTENCE = "<eos>"
@@ -259,22 +258,6 @@ def _opened(path: Path) -> Iterator[BufferedReader | gzip.GzipFile]:
             yield file
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise ValueError(f"{path} is not an intact gzip file: {error}. Download or compress it again.") from None
-
-
-def file_tokens(paths: Iterable[str | Path], tokenization: str) -> Iterator[str]:
-    """Tokens of files, in order, with `<eos>` after each line, or after each piece of a line above 1 MiB.
-
-    Example:
-
-    >>> import tempfile, keras_tying as kt
-    >>> from pathlib import Path
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = Path(folder, "train.txt")
-    ...     _ = path.write_text("A rose is a rose.")
-    ...     list(kt.data.file_tokens([path], "words"))
-    ['A', 'rose', 'is', 'a', 'rose', '.', '<eos>']
-    """
-    return chain.from_iterable(tokens(read_lines(path, cut=True), tokenization) for path in paths)
 
 
 def tokens(lines: Iterable[str], tokenization: str) -> Iterator[str]:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_tying.data import TOKENIZATIONS, Vocabulary, load_corpus, load_files, tokenize, windows
+from keras_tying.data import TOKENIZATIONS, Corpus, Vocabulary, load_corpus, tokenize, windows
 from keras_tying.data.text import WHITESPACE, read_lines, warn_of_tokenization
 from keras_tying.export.text import TextInGraph
 
@@ -283,8 +283,7 @@ def test_ptb_has_the_published_size():
     assert (len(vocabulary), sizes) == (10_000, [929_589, 73_760, 82_430])
 
 
-def test_a_corpus_is_loaded_from_files(tmp_path):
-    for split in ("train", "valid", "test"):
-        (tmp_path / split).write_text("a b\nc\n")
-    own = load_files(*(tmp_path / split for split in ("train", "valid", "test")))
+def test_a_corpus_is_read_from_files(tmp_path):
+    (tmp_path / "train").write_text("a b\nc\n")
+    own = Corpus("files", {"train": tmp_path / "train"})
     assert list(own.tokens("train")) == ["a", "b", "<eos>", "c", "<eos>"]
