@@ -23,7 +23,7 @@ from keras_tying.tasks import TranslationTask
 from keras_tying.training.callbacks import TrainingInterrupted
 from keras_tying.training.engine import create_runs, export, train
 from keras_tying.training.runs import Run, RunSettings
-from keras_tying.training.task import Task, check_run, check_task, open_task
+from keras_tying.training.task import SCRIPTS, Task, check_run, check_task, open_task
 from keras_tying.zoo.presets import MANIFEST
 from keras_tying.zoo.recipes import Recipe, for_other_text, load_recipe, record_measured
 
@@ -283,7 +283,8 @@ def changed_recipe(recipe: Recipe, changes: dict[str, Any]) -> Recipe:
 def reproducing_command(task_class: type[Task], arguments: argparse.Namespace, recipe: str) -> str:
     """The command that gives the same results elsewhere. Placeholders stand for paths of this machine."""
     named = "RECIPE" if recipe.endswith(".toml") and Path(recipe).is_absolute() else shlex.quote(recipe)
-    words = ["python", task_class.script, *(["--recipe", named] if recipe else []), "--seed", str(arguments.seed)]
+    given_recipe = ["--recipe", named] if recipe else []
+    words = ["python", SCRIPTS[task_class.name], *given_recipe, "--seed", str(arguments.seed)]
     for name, value in arguments.given.items():
         if name in NOT_REPRODUCED:
             continue

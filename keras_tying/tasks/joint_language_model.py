@@ -45,7 +45,6 @@ class JointLanguageModelTask(Task):
     """NNLM, NNJM or NNJM-Global on aligned sentence pairs."""
 
     name = "joint_language_model"
-    script = "train/nnjm.py"
     vocabulary_kinds = MappingProxyType({"source_vocabulary.txt": Vocabulary, "vocabulary.txt": Vocabulary})
     best_metric = "val_perplexity"
     unit = "samples"

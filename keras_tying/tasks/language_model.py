@@ -30,7 +30,6 @@ class LanguageModelTask(TextTask):
     """A recurrent language model of the zoo on one text."""
 
     name = "language_model"
-    script = "train/lm.py"
     splits = SPLITS
 
     ids: dict[str, np.ndarray | PreparedText]

@@ -40,7 +40,6 @@ class SkipGramTask(TextTask):
     """Skip-gram word vectors, untied or tied."""
 
     name = "skip_gram"
-    script = "train/word2vec.py"
     splits = ("train",)
     validation_metrics = ()
 

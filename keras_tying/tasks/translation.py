@@ -43,7 +43,6 @@ class TranslationTask(Task):
     """A translator of the zoo on one parallel text, with subwords of both languages together."""
 
     name = "translation"
-    script = "train/nmt.py"
     vocabulary_kinds = MappingProxyType({"subwords.model": Subwords})
     default_loss_arguments = MappingProxyType({"reduction": "mean_with_sample_weight"})
     best_metric = "val_bleu"

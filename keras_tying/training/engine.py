@@ -30,7 +30,7 @@ from keras_tying.training.console import ProgressBar
 from keras_tying.training.optimisation import averaging_starts, changes_by_epoch, learning_rate, length, make_optimizer
 from keras_tying.training.progress import Progress
 from keras_tying.training.runs import Run, environment, training_record
-from keras_tying.training.task import Task
+from keras_tying.training.task import SCRIPTS, Task
 from keras_tying.training.tensorboard import TensorBoardLog, write_embeddings, write_hyper_parameters
 
 STEPS_PER_EXECUTION = 20
@@ -84,7 +84,7 @@ def check_trainable(task: Task, replicas: int) -> None:
     for name, value in needing.items():
         if value and "val_perplexity" not in task.validation_metrics:
             raise ValueError(
-                f"optimisation.{name} needs a validation perplexity, which {task.script} does not measure. "
+                f"optimisation.{name} needs a validation perplexity, which {SCRIPTS[task.name]} does not measure. "
                 f"Received: {name}={value!r}. Leave it out."
             )
     batches = compile_model(task, build_model(task))
@@ -313,4 +313,5 @@ def export(task: Task, run: Run, precision: str | None = None) -> None:
 
 def export_command(task: Task, run: Run) -> str:
     """The command that writes the SavedModel of a trained run of any backend."""
-    return f"KERAS_BACKEND=tensorflow keras-tying {Path(task.script).stem} --export {shlex.quote(str(run.folder))}"
+    command = Path(SCRIPTS[task.name]).stem
+    return f"KERAS_BACKEND=tensorflow keras-tying {command} --export {shlex.quote(str(run.folder))}"

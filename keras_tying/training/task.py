@@ -49,8 +49,6 @@ class Task(ABC):
 
     name: ClassVar[str]
     """The value of the key `task` in its recipes."""
-    script: ClassVar[str]
-    """The script that trains it, for example `"train/lm.py"`."""
     vocabulary_kinds: ClassVar[Mapping[str, type[Any]]]
     """Class of each vocabulary, by file name."""
     default_loss_arguments: ClassVar[Mapping[str, Any]] = MappingProxyType({})
@@ -266,7 +264,8 @@ def check_run(task_class: type[Task], run: Run) -> None:
     task = run.settings().recipe.task
     if task != task_class.name:
         raise ValueError(
-            f"{run.folder} is a model of {SCRIPTS[task]}. Received: {task_class.script}, which takes models of its own."
+            f"{run.folder} is a model of {SCRIPTS[task]}. Received: {SCRIPTS[task_class.name]}, which takes models of "
+            "its own."
         )
 
 
@@ -274,6 +273,6 @@ def check_task(task_class: type[Task], recipe: Recipe, name: str) -> None:
     """Raises ValueError if a recipe is for another task; `name` says where the recipe is from."""
     if recipe.task != task_class.name:
         raise ValueError(
-            f"{name} is for {SCRIPTS[recipe.task]}, the task {recipe.task!r}. Received: {task_class.script}, for "
-            f"{task_class.name!r}."
+            f"{name} is for {SCRIPTS[recipe.task]}, the task {recipe.task!r}. Received: {SCRIPTS[task_class.name]}, "
+            f"for {task_class.name!r}."
         )
