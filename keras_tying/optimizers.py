@@ -6,8 +6,8 @@ import keras
 from keras import ops
 
 from keras_tying.backend import dispatch
+from keras_tying.backend.compilation import write_back
 from keras_tying.backend.keras_internals.optimizers import UpdateOptimizer, layout_of, variables_of
-from keras_tying.backend.variables import write_back
 from keras_tying.checks import check_number
 
 __all__ = ["ClippedAdam", "ClippedSGD", "averaged_weights", "use_averaged_weights"]

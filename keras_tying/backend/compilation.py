@@ -1,4 +1,4 @@
-"""Compiled functions of a model."""
+"""Compiled functions of a model, and its variables during compiled training."""
 
 from keras_tying.backend import dispatch
 
@@ -30,3 +30,8 @@ def loop_steps(model, train_function):
         backend has a loop for it, the function compiles one step and loops over it.
     """
     return train_function
+
+
+@dispatch
+def write_back(model):
+    """Writes the current values of `fit` to the variables of `model`, on backends where `fit` trains copies."""

@@ -6,10 +6,9 @@ from functools import partial
 import keras
 from keras import ops
 
-from keras_tying.backend.compilation import compile_function
+from keras_tying.backend.compilation import compile_function, write_back
 from keras_tying.backend.keras_internals.calls import mask_of
 from keras_tying.backend.replicas import has_own_rows, part_of, rows_of_all, scope_of, set_rows_of_all
-from keras_tying.backend.variables import write_back
 from keras_tying.checks import check_integer
 from keras_tying.ids import check_ids
 from keras_tying.layers import AdaptiveEmbedding, CarriedState, TiedEmbedding, WordDropout

@@ -7,11 +7,11 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_tying.backend.compilation import write_back
 from keras_tying.backend.keras_internals.layers import leaf_layers
 from keras_tying.backend.keras_internals.optimizers import copy_decay_exclusions, slots_of
 from keras_tying.backend.keras_internals.training import compiled_objects
 from keras_tying.backend.replicas import build_optimizer, scope_of
-from keras_tying.backend.variables import write_back
 from keras_tying.models.serialization import SHARED
 
 ARGUMENTS = ("embedding", "source_embedding", "output_embedding", "context_embedding")

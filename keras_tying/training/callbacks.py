@@ -11,8 +11,8 @@ from typing import NoReturn
 import keras
 import numpy as np
 
+from keras_tying.backend.compilation import write_back
 from keras_tying.backend.replicas import is_chief, of_chief, sum_over_workers
-from keras_tying.backend.variables import write_back
 from keras_tying.optimizers import averaged_weights
 from keras_tying.training.checkpoints import Checkpoint, CheckpointStore, read_variables, write_variables
 from keras_tying.training.progress import Progress, read_progress

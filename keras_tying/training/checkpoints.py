@@ -17,8 +17,8 @@ from pydantic import Field
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
+from keras_tying.backend.compilation import write_back
 from keras_tying.backend.replicas import build_optimizer, has_own_rows, replicas_of, rows_of_all, set_rows_of_all
-from keras_tying.backend.variables import write_back
 from keras_tying.files import AWAY_SECONDS, waiting_for, write_atomically
 from keras_tying.tables import Table, parse_json, validate_table
 

@@ -61,6 +61,10 @@ def loop_steps(model, train_function):
     return several_steps
 
 
+def write_back(model):
+    model.jax_state_sync()
+
+
 def _shapes(batch):
     leaves, structure = jax.tree.flatten(batch)
     return structure, [(each.shape, each.dtype) for each in leaves]
