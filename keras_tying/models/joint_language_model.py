@@ -4,7 +4,6 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_tying.backend.compilation import compile_function
 from keras_tying.checks import check_integer
 from keras_tying.ids import PAD_ID, check_ids
 from keras_tying.layers import SectionMeans, TiedEmbedding
@@ -12,7 +11,7 @@ from keras_tying.layers.lookup import embedding_matrix
 from keras_tying.models.changed_copies import ChangedCopies
 from keras_tying.models.composed_model import check_unmasked, policy_of
 from keras_tying.models.heads import head_of
-from keras_tying.models.next_word_model import Example, NextWordModel, apply_layers
+from keras_tying.models.next_word_model import Example, NextWordModel, apply_layers, log_probabilities
 from keras_tying.models.serialization import layer_configs
 
 
@@ -277,12 +276,7 @@ class JointLanguageModel(ChangedCopies, NextWordModel):
             for name in self.input_signature
         }
         targets = check_ids(targets, self.target_vocabulary_size)
-        score = self.compiled_once("score", lambda: compile_function(self, self._score))
-        return ops.convert_to_numpy(score(inputs, ops.convert_to_tensor(targets)))
-
-    def _score(self, inputs, targets):
-        hidden = self.hidden_states(inputs, training=False)
-        return -self.token_losses(hidden, targets)
+        return log_probabilities(self, inputs, targets)
 
     def get_config(self):
         return {

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import keras
 from keras import ops
 
+from keras_tying.backend.compilation import compile_function
 from keras_tying.backend.keras_internals.training import compiled_metrics, take_loss_as_built
 from keras_tying.backend.replicas import replicas_in_step
 from keras_tying.layers import AdaptiveEmbedding, CarriedState
@@ -253,6 +254,22 @@ class NextWordModel(ComposedModel):
         if key not in functions:
             functions[key] = compile_it()
         return functions[key]
+
+
+def log_probabilities(model, inputs, targets):
+    """Log-probabilities of `targets` as a NumPy array, 0 for those that do not count.
+
+    Args:
+        model: A `NextWordModel` whose `hidden_states` take the inputs of `call` and `training`.
+        inputs: The inputs, checked tensors.
+        targets: Checked word ids.
+    """
+
+    def score(inputs, targets):
+        return -model.token_losses(model.hidden_states(inputs, training=False), targets)
+
+    compiled = model.compiled_once("score", lambda: compile_function(model, score))
+    return ops.convert_to_numpy(compiled(inputs, ops.convert_to_tensor(targets)))
 
 
 def apply_layers(layers, values, **arguments):

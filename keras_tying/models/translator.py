@@ -17,7 +17,7 @@ from keras_tying.models.changed_copies import ChangedCopies
 from keras_tying.models.composed_model import check_unmasked, policy_of
 from keras_tying.models.embedding_changes import tied, untied
 from keras_tying.models.heads import head_of
-from keras_tying.models.next_word_model import Example, NextWordModel
+from keras_tying.models.next_word_model import Example, NextWordModel, log_probabilities
 from keras_tying.models.sampling import check_options
 from keras_tying.models.serialization import layer_configs
 
@@ -267,12 +267,7 @@ class Translator(ChangedCopies, NextWordModel):
         inputs = self._checked_inputs(inputs)
         if targets.shape != (shape := tuple(inputs["target"].shape)):
             raise ValueError(f"`targets` must have the shape of the input `target`, {shape}. Received: {targets.shape}")
-        score = self.compiled_once("score", lambda: compile_function(self, self._score))
-        return ops.convert_to_numpy(score(inputs, ops.convert_to_tensor(targets)))
-
-    def _score(self, inputs, targets):
-        hidden = self.hidden_states(inputs, training=False)
-        return -self.token_losses(hidden, targets)
+        return log_probabilities(self, inputs, targets)
 
     def translate(self, source, end_id, beam_size=5, n_best=None, length_penalty=1.0, maximum_length=None):
         """Translates sentences by beam search; a beam of 1 is greedy.
