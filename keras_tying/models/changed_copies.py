@@ -180,10 +180,8 @@ def _check_file(model, path):
     for each in _parts(path):
         with h5py.File(each) as file:
             file.visititems(add)
-    of_lora = sum(
-        math.prod(weight.shape) for weight in model.weights if weight.name.startswith("lora_")
-    )  # no file has them
-    if sum(sizes) > (size := model.count_params() - of_lora):
+    saved = (weight for weight in model.weights if not weight.name.startswith("lora_"))  # no file has those of LoRA
+    if sum(sizes) > (size := sum(math.prod(weight.shape) for weight in saved)):
         raise ValueError(
             "The file must be of a model with the same tying: load it into one, and tie that with tied_copy(matrix). "
             f"Received: {path} with {sum(sizes):,} weights, for a model of {size:,}"

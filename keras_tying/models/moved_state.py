@@ -92,6 +92,8 @@ def _compile_alike(copy, model, change, names, weights):
 
 def _carried(chosen, weights, change) -> set[Name]:
     """Names of the weights of a copy that take the place of those whose names are in `chosen`."""
+    if not chosen:  # mostly: the marks are as large as the weights
+        return set()
     marks = {name: np.full(values.shape, name in chosen, "float32") for name, values in weights.items()}
     return {name for name, mark in _after(change.moments, marks).items() if mark.any()}
 
