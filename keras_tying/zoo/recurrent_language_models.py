@@ -1,9 +1,12 @@
 """Builder of recurrent language models from hyper-parameters."""
 
+import itertools
+
 import keras
 
 from keras_tying.checks import check_integer, check_needed
 from keras_tying.layers import LSTM, AdaptiveEmbedding, Dropout, TiedEmbedding, WordDropout
+from keras_tying.layers.initial_weights import another
 from keras_tying.models import LanguageModel
 from keras_tying.zoo.initial_weights import uniform
 from keras_tying.zoo.variational_dropout import ONE_MASK_PER_WINDOW, VariationalDropout, as_dropout
@@ -105,7 +108,11 @@ def recurrent_language_model(
     dropout, initializer = as_dropout(dropout), uniform(initializer_range)
     dtype = keras.dtype_policies.get(kwargs.pop("dtype", None))
 
+    place = itertools.count(1)
+
     def chosen(own):
+        if isinstance(own, keras.initializers.Initializer):
+            return another(own, next(place))
         return keras.initializers.get(own) or initializer()
 
     settings = {
