@@ -195,7 +195,9 @@ class AdaptiveEmbedding(Shareable, keras.layers.Layer):
             ids = ops.cast(ids, "int32")
         frequent, *others = (self._rows(k, ids) for k in range(len(self.bands)))
         projections = ops.cast(ops.concatenate(self.projections), self.compute_dtype)
-        vectors = frequent + ops.matmul(ops.concatenate(others, axis=-1), projections)
+        return self._mark_padding(frequent + ops.matmul(ops.concatenate(others, axis=-1), projections), ids)
+
+    def _mark_padding(self, vectors, ids):
         if self.mask_zero:
             set_mask(vectors, ops.not_equal(ids, 0))
         return vectors
@@ -250,7 +252,8 @@ class AdaptiveEmbedding(Shareable, keras.layers.Layer):
 
     def compute_output_spec(self, inputs, reverse=False):
         dtype = "float32" if reverse else self.compute_dtype
-        return keras.KerasTensor(self.compute_output_shape(inputs.shape, reverse), dtype=dtype)
+        output = keras.KerasTensor(self.compute_output_shape(inputs.shape, reverse), dtype=dtype)
+        return output if reverse else self._mark_padding(output, inputs)
 
     def compute_output_shape(self, input_shape, reverse=False):
         return (*input_shape[:-1], self.input_dim) if reverse else (*input_shape, self.output_dim)

@@ -24,9 +24,9 @@ class TiedEmbedding(Shareable, QuantizableEmbedding):
 
     Copies of a functional model, and saved models that are loaded, share as the model does. Where several nested models
     share the layer, there are two rules. Clone the outer model with `keras.models.clone_model(model, recursive=True)`:
-    without `recursive`, in `from_config` and in whole models saved as `.h5`, Keras copies each nested model on its own,
-    with every layer in it. And copy a loaded model with `copy.deepcopy`: its first nested model has the layer, the
-    others have a layer of the same name in its place, whose attribute `embedding` is the shared one.
+    without `recursive`, in `from_config`, `model_from_json` and whole models saved as `.h5`, Keras copies each nested
+    model on its own, with every layer in it. And copy a loaded model with `copy.deepcopy`: its first nested model has
+    the layer, the others have a layer of the same name in its place, whose attribute `embedding` is the shared one.
 
     After `enable_lora(rank)` the delta of a tied matrix is in both roles, also when the layer is quantized to int8 or
     int4, before or after. Its gradient is the sum over both roles. Without tying, the delta belongs to the lookup. As
@@ -185,7 +185,8 @@ class TiedEmbedding(Shareable, QuantizableEmbedding):
 
     def compute_output_spec(self, inputs, reverse=False):
         dtype = (reverse and self.reverse_dtype) or self.compute_dtype
-        return keras.KerasTensor(self.compute_output_shape(inputs.shape, reverse), dtype=dtype)
+        output = keras.KerasTensor(self.compute_output_shape(inputs.shape, reverse), dtype=dtype)
+        return output if reverse else self.mark_padding(output, inputs)
 
     def compute_output_shape(self, input_shape, reverse=False):
         return (*input_shape[:-1], self.input_dim) if reverse else (*input_shape, self.output_dim)

@@ -1,9 +1,11 @@
+from functools import partial
+
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_tying.layers import LSTM, TiedEmbedding
+from keras_tying.layers import LSTM, AdaptiveEmbedding, TiedEmbedding
 from keras_tying.layers.lookup import embedding_matrix
 
 V, H = 11, 6
@@ -279,6 +281,39 @@ def test_untied_matrices_start_with_different_numbers(initializer):
     layer = TiedEmbedding(6, 4, tie_weights=False, embeddings_initializer=initializer)
     layer.build()
     assert not np.intersect1d(layer.embeddings, layer.reverse_embeddings).size
+
+
+class Normal(keras.initializers.Initializer):
+    """An initializer without `get_config`, which only saving needs."""
+
+    def __init__(self, scale):
+        self.scale = scale
+
+    def __call__(self, shape, dtype=None):
+        return self.scale * keras.random.normal(shape, dtype=dtype)
+
+
+def test_both_untied_matrices_have_the_initializer_that_was_given():
+    layer = TiedEmbedding(60, 40, tie_weights=False, embeddings_initializer=Normal(0.01))
+    layer.build()
+    for matrix in (layer.embeddings, layer.reverse_embeddings):
+        assert np.std(matrix) == pytest.approx(0.01, rel=0.1)
+
+
+@pytest.mark.parametrize("kind", [TiedEmbedding, partial(AdaptiveEmbedding, cutoffs=[5])])
+def test_the_mask_of_padding_does_not_depend_on_the_other_layers_of_a_model(kind, rng):
+    """The attention layer of Keras removes the mask that is an attribute of its inputs."""
+    words = keras.Input((None,), dtype="int32")
+    vectors = kind(9, 4, mask_zero=True)(words)
+    hidden = keras.layers.Dense(4)(vectors)
+    attended = keras.layers.MultiHeadAttention(2, 4)(hidden, hidden)
+    pooled = keras.layers.GlobalAveragePooling1D()(hidden)
+    padded = rng.integers(0, 3, (6, 5))
+    padded[:, 0] = 1  # no row is all padding
+    found, _ = keras.Model(words, [pooled, attended])(padded)
+    every = keras.ops.convert_to_numpy(keras.Model(words, hidden)(padded))
+    expected = [each[row > 0].mean(0) for each, row in zip(every, padded, strict=True)]
+    np.testing.assert_allclose(found, expected, atol=1e-6)
 
 
 def test_weights_are_no_argument():
