@@ -1,5 +1,6 @@
 """Base class of models that are composed of layers."""
 
+import inspect
 from typing import Any
 
 import keras
@@ -16,14 +17,14 @@ from keras_tying.models.serialization import from_layer_configs, not_yet_called
 class ComposedModel(ReplicatedModel):
     """A model that is composed of layers and built when it is made, so that it can be exported and quantized at once.
 
-    A subclass has the attribute `input_signature`. Its constructor takes the items of its `get_config`, in which layers
-    are given by `layer_configs`.
+    The constructor of a subclass takes the items of its `get_config`, in which layers are given by `layer_configs`.
 
     Attributes:
         input_signature: A `keras.InputSpec` for each input of `call`, in their structure. The batch size is any.
+            A subclass without it passes one to `export`.
     """
 
-    input_signature: Any
+    input_signature: Any = None
 
     def export(self, filepath, format="tf_saved_model", verbose=None, input_signature=None, **kwargs):
         """Writes the model for inference from word ids to scores; arguments are those of `keras.Model.export`.
@@ -35,8 +36,9 @@ class ComposedModel(ReplicatedModel):
             input_signature: Default: any batch size, and any length of sequences that have no fixed length.
             **kwargs: Further arguments.
         """
-        signature = [self.input_signature] if input_signature is None else input_signature
-        super().export(filepath, format, verbose, signature, **kwargs)
+        if input_signature is None and self.input_signature is not None:
+            input_signature = [self.input_signature]
+        super().export(filepath, format, verbose, input_signature, **kwargs)
 
     def quantize(self, mode=None, config=None, filters=None, **kwargs):
         """Quantizes embeddings and dense layers; arguments are those of `keras.Model.quantize`.
@@ -78,7 +80,10 @@ class ComposedModel(ReplicatedModel):
             if not any(each.trainable for each in [layer, *inner_layers(layer)])
         ]
         own = {"quantized": quantized, "frozen": frozen}
-        return {**super().get_config(), **{name: places for name, places in own.items() if places}}
+        config = {**super().get_config(), **{name: places for name, places in own.items() if places}}
+        if type(self).get_config is ComposedModel.get_config:
+            _check_arguments(self, config)
+        return config
 
     @classmethod
     def from_config(cls, config, custom_objects=None):
@@ -95,6 +100,18 @@ class ComposedModel(ReplicatedModel):
             if layers[place].quantization_mode is None:  # a layer that the model makes itself
                 layers[place].quantize(config=quantization)
         return model
+
+
+def _check_arguments(model, config):
+    """Raises NotImplementedError if a configuration lacks arguments of the model's constructor, as Keras does."""
+    arguments = inspect.signature(type(model)).parameters.values()
+    kinds = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    needed = [each.name for each in arguments if each.default is each.empty and each.kind not in kinds]
+    if lacking := [name for name in needed if name not in config]:
+        raise NotImplementedError(
+            f"{type(model).__name__} needs a `get_config` to be copied or saved as a whole; its weights can be saved. "
+            f"Expected: the arguments of its constructor. Received: a configuration without {lacking}"
+        )
 
 
 def _without_embeddings(layers):

@@ -15,6 +15,9 @@ REVERSIBLE = (keras.layers.ReversibleEmbedding, AdaptiveEmbedding)
 
 KINDS = (TiedEmbedding, *REVERSIBLE, TiedDense, SharedPlace, keras.layers.Dense)
 
+SCORING = ("call", "_score", "finish", "output_embeddings", "output_tables", "_logits")
+"""Methods and properties of these layers that decide scores."""
+
 
 def head_of(layer):
     """The layer that computes logits from hidden states; of a `TiedDense` or `SharedPlace`, the embedding that it uses.
@@ -22,10 +25,10 @@ def head_of(layer):
     Raises:
         ValueError: If the layer computes something else.
     """
-    if not isinstance(layer, KINDS) or type(layer).call not in [kind.call for kind in KINDS]:
+    if not any(_scores_as(layer, kind) for kind in KINDS):
         raise ValueError(
             "The layer that scores words must be a TiedEmbedding, ReversibleEmbedding, AdaptiveEmbedding, TiedDense or "
-            "Dense layer, with their `call`. If such a layer is not the last one of the model, make a "
+            "Dense layer, or a subclass that scores words as they do. If such a layer is not the last one, make a "
             f"BackboneModel(backbone, head). Received: {type(layer).__name__} {getattr(layer, 'name', layer)!r}"
         )
     activation = getattr(layer, "activation", None)
@@ -40,6 +43,11 @@ def head_of(layer):
             f"training. Remove it. Received: {layer.name!r}"
         )
     return layer.embedding if isinstance(layer, (TiedDense, SharedPlace)) else layer
+
+
+def _scores_as(layer, kind):
+    own = [name for name in SCORING if hasattr(kind, name)]
+    return isinstance(layer, kind) and all(getattr(type(layer), name) is getattr(kind, name) for name in own)
 
 
 def head_scores(layer, hidden):

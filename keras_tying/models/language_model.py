@@ -105,7 +105,7 @@ class LanguageModel(ChangedCopies, NextWordModel):
         self.hidden_layers = list(hidden_layers)
         for layer in self.recurrent_layers:
             _check_returns_states(layer)
-        if embedding.mask_zero and (without := [each.name for each in self.hidden_layers if not each.supports_masking]):
+        if embedding.mask_zero and (without := _without_masks(self.hidden_layers)):
             raise ValueError(
                 f"With mask_zero=True all hidden layers must support masks. Received: {without}, which do not"
             )
@@ -352,6 +352,17 @@ class LanguageModel(ChangedCopies, NextWordModel):
             **layer_configs(embedding=self.embedding, hidden_layers=self.hidden_layers),
             "state_reset_rate": self.carried.reset_rate,
         }
+
+
+def _without_masks(layers):
+    """Names of layers that do not pass masks on, also inside functional and sequential models, which do."""
+    names = []
+    for layer in layers:
+        if isinstance(layer, keras.Sequential) or hasattr(layer, "operations"):  # a functional model has operations
+            names += _without_masks(each for each in layer.layers if not isinstance(each, keras.layers.InputLayer))
+        elif not layer.supports_masking:
+            names.append(layer.name)
+    return names
 
 
 def _is_recurrent(layer):

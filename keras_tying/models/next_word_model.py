@@ -234,10 +234,11 @@ class NextWordModel(ComposedModel):
         return *state, (example, targets, sample_weight)
 
     def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
-        if isinstance(y_pred, Losses):
-            penalties = sum(ops.cast(each, y_pred.loss.dtype) for each in self.losses)
-            return y_pred.loss + penalties / replicas_in_step()
-        return super().compute_loss(x, y, y_pred, sample_weight, training)
+        if not isinstance(y_pred, Losses) and not self._loss_takes_hidden:
+            return super().compute_loss(x, y, y_pred, sample_weight, training)
+        loss = y_pred.loss if isinstance(y_pred, Losses) else self.loss(y, y_pred, sample_weight)
+        penalties = sum(ops.cast(each, loss.dtype) for each in self.losses)
+        return loss + penalties / replicas_in_step()
 
     def compute_metrics(self, x, y, y_pred, sample_weight=None):
         if isinstance(y_pred, Losses):

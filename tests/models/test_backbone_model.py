@@ -205,7 +205,7 @@ class Scaled(Dense):
 
 
 def test_heads_with_another_computation_are_refused():
-    with pytest.raises(ValueError, match=r"with their `call`.* Received: Scaled"):
+    with pytest.raises(ValueError, match=r"that scores words as they do.* Received: Scaled"):
         without_logits(scores(Scaled(WORDS)))
     with pytest.raises(ValueError, match=r"must have no activity_regularizer.* Remove it"):
         without_logits(scores(Dense(WORDS, activity_regularizer="l2")))
