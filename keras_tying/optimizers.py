@@ -255,6 +255,8 @@ class ClippedSGD(_ClippingAndAveraging, keras.optimizers.SGD):
         if self.decoupled_weight_decay:
             for variable in variables:
                 variable.assign(variable * ops.cast(1 - updates * self.decoupled_weight_decay, variable.dtype))
+                if variable.constraint is not None:
+                    variable.assign(variable.constraint(variable))
         super().after_update(updates, variables)
 
     def update_step(self, gradient, variable, learning_rate):

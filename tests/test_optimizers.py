@@ -37,6 +37,13 @@ def test_decoupled_weight_decay_multiplies_parameters_after_the_update():
     np.testing.assert_allclose(variable, [0.75 * 1.5, 0.75 * -4.5])
 
 
+def test_constraints_hold_after_decoupled_weight_decay():
+    layer = keras.layers.Embedding(3, 2, embeddings_constraint=keras.constraints.UnitNorm(axis=1))
+    layer.build()
+    ClippedSGD(0.5, decoupled_weight_decay=0.25).apply([keras.ops.ones((3, 2))], layer.trainable_variables)
+    np.testing.assert_allclose(np.linalg.norm(layer.embeddings, axis=1), 1, rtol=1e-6)
+
+
 def test_decoupled_weight_decay_leaves_variables_that_are_not_updated():
     variables = [keras.Variable([2.0]), keras.Variable([2.0])]
     optimizer = ClippedSGD(0.5, decoupled_weight_decay=0.25)
