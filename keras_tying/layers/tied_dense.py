@@ -17,9 +17,9 @@ SIZES = ("input_dim", "output_dim", "tie_weights")
 class TiedDense(keras.layers.Layer):
     """Projects hidden states to scores of words with the matrix of an embedding layer.
 
-    For `Sequential` models, in which the output projection is a layer. The layer has no variables: the matrix and the
-    bias belong to `embedding`, which is saved once: `trainable = False` of either layer freezes them for both. In a
-    functional model, `embedding(hidden, reverse=True)` is the same.
+    For `Sequential` models, in which the output projection is a layer. The layer has no variables of its own: the
+    matrix and the bias belong to `embedding`, which is saved once; `trainable = False` of either layer freezes them for
+    both. In a functional model, `embedding(hidden, reverse=True)` is the same.
 
     A copy of a model (`keras.models.clone_model`, `from_config`, `model_from_json`, a loaded file) shares again: the
     new layer uses the embedding of the same name that comes before it in the new model. If there is none, for example
@@ -95,14 +95,18 @@ class TiedDense(keras.layers.Layer):
             return before[0]  # a `clone_function` has given it another name
         if not named and is_loading():  # it has no other place, or a later one
             return embedding_at(keras.saving.deserialize_keras_object(self._embedding_config))
-        raise ValueError(
+        raise self._not_found([layer.name for layer in before])
+
+    def _not_found(self, before):
+        return ValueError(
             f"The copy of TiedDense {self.name!r} needs the embedding that it shares, which must come before it in the "
             "same model. Copy the model with copy.deepcopy, or call the embedding with reverse=True instead of "
-            f"TiedDense. Expected: one embedding {expected['name']!r}. "
-            f"Received: {[layer.name for layer in before]}"
+            f"TiedDense. Expected: one embedding {self._embedding_config['config']['name']!r}. Received: {before}"
         )
 
     def build(self, input_shape):
+        if self.embedding is None:  # built by a layer that contains it
+            raise self._not_found([])
         if input_shape[-1] != self.embedding.output_dim:
             raise ValueError(
                 "The last axis of the input must have the embedding's size "

@@ -194,6 +194,14 @@ def test_two_embeddings_are_told_apart(rng):
         keras.models.clone_model(model, clone_function=renamed)
 
 
+def test_a_copy_within_another_layer_says_what_to_do():
+    words = keras.Input((3, 2), dtype="int32")
+    embedding = TiedEmbedding(9, 4)
+    model = keras.Model(words, keras.layers.TimeDistributed(TiedDense(embedding))(embedding(words)))
+    with pytest.raises(ValueError, match=r"needs the embedding that it shares.*copy\.deepcopy"):
+        keras.models.clone_model(model)
+
+
 def test_a_layer_from_its_configuration_alone_is_not_called():
     layer = TiedDense.from_config(TiedDense(TiedEmbedding(V, H)).get_config())
     for states in (np.zeros((2, H), "float32"), keras.KerasTensor((2, H))):
