@@ -129,6 +129,15 @@ def test_raw_text_as_tokenized_text_is_warned_of(tmp_path, caplog):
     assert "'man,'" in message
 
 
+def test_a_text_of_words_that_the_vocabulary_lacks_is_warned_of(tmp_path, caplog):
+    task = own_text(tmp_path, ["the man and the man"] * 200)
+    task.vocabularies = task.learn_vocabularies()
+    (tmp_path / "test.txt").write_text("l'homme et la femme\n" * 42, encoding="utf-8")
+    task.load_text()
+    (message,) = caplog.messages
+    assert "of the start of the test text are words that the vocabulary lacks" in message
+
+
 def test_another_tokenization_than_that_of_a_prepared_text_is_refused(tmp_path):
     prepare_text(tmp_path / "prepared", Corpus("files", {"train": ["The man, the man."]}))
     task = own_text(tmp_path, ["The man"], tokenization="plain")
