@@ -76,8 +76,6 @@ class Grid(Table):
     alignment it uses if it has no links."""
     links: str | None = None
     """Folder with the links of the pairs, `SPLIT.align.gz`, relative to the zoo's folder."""
-    other_alignment: str | None = None
-    """Commit of the runs that were trained with another word alignment than the other runs of the grid."""
     corpus: str | None = None
     """Name of a parallel corpus, from `languages[0]` to `languages[1]`, instead of `files`; it is aligned."""
     languages: tuple[str, str] = ("fr", "en")

@@ -54,9 +54,7 @@ def joint_page(folder: Path) -> str:
     for each in study.tables:
         parts += section(each, perplexity_table(each, each.columns or study.columns, cells, results))
     for ordering in study.orderings:
-        parts += section(
-            ordering, ordering_table(ordering, ordering.columns or study.columns, cells, results, study.grids)
-        )
+        parts += section(ordering, ordering_table(ordering, ordering.columns or study.columns, cells, results))
     plots = {caption: plot(folder / "results" / f"{n}.png", caption) for n, caption in study.pictures.captions.items()}
     if any(plots.values()):
         parts.append("## Plots")
@@ -123,13 +121,10 @@ def perplexity_table(content: PerplexityTable, columns: list[str], cells: dict[s
     return table(["model", "published", *columns], "| --- | --: |" + " --: |" * len(columns), rows)
 
 
-def ordering_table(
-    ordering: Ordering, columns: list[str], cells: dict[str, set[str]], results: Results, grids: dict[str, Grid]
-) -> str:
+def ordering_table(ordering: Ordering, columns: list[str], cells: dict[str, set[str]], results: Results) -> str:
     """Whether the first cell of each pair has the lower test perplexity, one column per grid.
 
-    A dash stands where the grid lacks one of them. Rows and columns without a value are left out. Pairs whose seeds
-    were trained with different word alignments are marked.
+    A dash stands where the grid lacks one of them. Rows and columns without a value are left out.
     """
     rows = []
     for pair in ordering.pairs:
@@ -137,8 +132,7 @@ def ordering_table(
         for grid in columns:
             low, high = ([run["test"] for run in _runs(results[grid], cell)] for cell in (pair.lower, pair.higher))
             exists = (low and high) or {pair.lower, pair.higher} <= cells[grid]
-            shares = {_share_of_other_alignment(results[grid], grids[grid], cell) for cell in (pair.lower, pair.higher)}
-            shown.append(is_lower(low, high, alike=len(shares - {None}) < 2) if exists else DASH)
+            shown.append(is_lower(low, high) if exists else DASH)
         rows.append([pair.lower, pair.higher, *shown])
     columns, rows = _with_values(columns, rows, 2)
     titles = [ordering.lower, ordering.higher, *columns]
@@ -157,38 +151,23 @@ def _runs(results: dict[str, Any] | None, cell: str) -> list[dict[str, Any]]:
     return list(results["cells"].get(cell, {"runs": {}})["runs"].values()) if results else []
 
 
-def _share_of_other_alignment(results: dict[str, Any] | None, grid: Grid, cell: str) -> float | None:
-    """The share of a cell's seeds with the other word alignment; `None` if there are none, or its model uses none."""
-    runs = _runs(results, cell)
-    if not (results and runs and grid.other_alignment):
-        return None
-    model, arguments = (results["cells"][cell][key] for key in ("model", "arguments"))
-    if model == "nnlm" or arguments.get("window") == 0:
-        return None
-    return statistics.mean(run["commit"] == grid.other_alignment for run in runs)
-
-
-def is_lower(low: list[float], high: list[float], alike: bool = True) -> str:
+def is_lower(low: list[float], high: list[float]) -> str:
     """Whether the perplexities of one model are lower than those of another, in words.
 
     Args:
         low: Perplexities of the model that is expected to have the lower ones, one per seed.
         high: Perplexities of the other model.
-        alike: Whether both were trained with the same word alignments.
 
     Example:
 
     >>> is_lower([9.0, 9.2], [9.9, 10.1]), is_lower([9.0, 9.4], [9.3, 9.5]), is_lower([9.9, 9.8], [9.1, 9.3])
     ('yes, -9.0%', 'within the seeds, -2.1%', 'no, +7.1%')
-    >>> is_lower([9.0], [10.0], alike=False)
-    'yes, one seed, other alignment, -10.0%'
     """
     if not low or not high:
         return NOT_MEASURED
     answer = "yes" if max(low) < min(high) else "no" if min(low) > max(high) else "within the seeds"
     single = ", one seed" if min(len(low), len(high)) == 1 else ""
-    other = "" if alike else ", other alignment"
-    return f"{answer}{single}{other}, {statistics.mean(low) / statistics.mean(high) - 1:+.1%}"
+    return f"{answer}{single}, {statistics.mean(low) / statistics.mean(high) - 1:+.1%}"
 
 
 def draw_plots(runs: Path, folder: Path | None = None) -> list[Path]:

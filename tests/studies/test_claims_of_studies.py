@@ -1,6 +1,7 @@
 """Sentences on word vectors, joint models, the augmented loss and translation state what was measured."""
 
 import statistics
+from functools import cache
 from itertools import permutations
 
 import pytest
@@ -13,6 +14,7 @@ from tests.studies.claims import COMMITS_THAT_STARTED_ALIKE, ZOO, check, commits
 TEXT8_WORDS = 17_005_207
 
 
+@cache
 def joint_cells(grid):
     """The joint models of a grid, by name."""
     return results(f"nnjm_{grid}")["cells"]
@@ -23,6 +25,12 @@ def gain(grid, cell, other, split="test"):
     cells = joint_cells(grid)
     one, two = (statistics.mean(run[split] for run in cells[name]["runs"].values()) for name in (cell, other))
     return 100 * (1 - one / two)
+
+
+def worse(grid, cell, other):
+    """Whether every seed of a joint model has a higher test perplexity than every seed of another."""
+    one, two = ([run["test"] for run in joint_cells(grid)[name]["runs"].values()] for name in (cell, other))
+    return min(one) > max(two)
 
 
 def embeddings_claims():
@@ -96,83 +104,7 @@ def joint_claims():
         assert gain(grid, "NNJM-Global + FixSplit 2", "NNJM-Global + FixSplit 4") > 0
         assert gain(grid, "NNJM-Global + AdaSplit 2", "NNJM-Global + FixSplit 2") > 0
         assert gain(grid, "NNJM-Global + FixSplit 2", together) < 0
-    converged, same_words = "zh_en_converged", "zh_en_2000_converged"
-    cells = joint_cells(converged)
-    on_m30k = joint_cells(f"{m30k}_converged")
-    assert on_m30k.keys() == cells.keys()
-    seeds_of_m30k = [len(cell["runs"]) for cell in on_m30k.values()]
-    assert set(seeds_of_m30k) == {1, 2}
-    done = sum(len(cell["runs"]) for cell in joint_cells(f"{m30k}_one_alignment").values())
-    assert 3 * len(on_m30k) == 78
-    assert all("1" in cell["runs"] for cell in cells.values())
-    untied = {name: name.removesuffix(", tied") for name in cells if name.endswith(", tied")}
-    untied |= {"NNJM, tied": joint, "NNJM-Global, tied": together}
-    losses = sorted(-gain(converged, tied, other) for tied, other in untied.items())
-    on_other_text = sorted(-gain(f"{m30k}_converged", tied, other) for tied, other in untied.items())
-    assert min(losses[0], on_other_text[0]) > 0
-    tests = {name: [run["test"] for run in cell["runs"].values()] for name, cell in cells.items()}
-
-    def worse(name, other):
-        """Whether every seed of a model is worse than every seed of another."""
-        return min(tests[name]) > max(tests[other])
-
-    range_of_seeds = max(max(values) / min(values) for values in tests.values())
-    assert worse("NNLM", joint)
-    assert worse("NNLM", "NNLM-Global")
-    wide = [(f"{model}, SrcWin {m}", f"{model}, SrcWin 3") for model in ("NNJM", "NNJM-Global") for m in (5, 7)]
-    windows = [-gain(converged, *pair) for pair in wide]
-    assert [worse(*pair) for pair in wide] == [True, True, False, True]
-    assert all(len(values) == 3 for values in tests.values())
-    apart = [name for name, other in untied.items() if worse(name, other)]
-    assert untied.keys() - set(apart) == {"NNJM, SrcWin 7, tied"}
-    alike = [joint, together, *(n for n in cells if n.startswith("NNJM-Global +") and not n.endswith("tied"))]
-    assert not any(worse(*pair) for pair in permutations(alike, 2))
-    narrow = [statistics.mean(tests[name]) for name in alike]
-
-    def ahead(grid, tied, other):
-        """After each epoch, whether a tied model has the better mean validation perplexity."""
-        runs = ([run["valid_by_epoch"] for run in joint_cells(grid)[name]["runs"].values()] for name in (tied, other))
-        means = ([statistics.mean(epoch) for epoch in zip(*each, strict=False)] for each in runs)
-        return [one < two for one, two in zip(*means, strict=False)]
-
-    texts = (converged, same_words, f"{m30k}_converged")
-    nnjm_ahead = [ahead(grid, "NNJM, tied", joint).index(False) for grid in texts]
-    assert nnjm_ahead[0] == nnjm_ahead[1]
-    nnlm_ahead = [ahead(grid, "NNLM, tied", "NNLM") for grid in texts]
-    assert not any(nnlm_ahead[1] + nnlm_ahead[2])
-    sizes = [cells[name]["runs"]["1"]["parameters"] / 1e6 for name in ("NNJM, tied", joint, "NNLM, tied", "NNLM")]
-    sweeps = joint_cells("sweeps")
-    by_rate = {at: sweeps[f"learning rate, {i}"]["runs"]["1"]["valid"] for i, at in ((1, 1.0), (2, 0.3))}
-    orders = [gain(converged, f"NNJM-Global + {name} 2", together) for name in ("FixSplit", "AdaSplit")]
-    assert orders[0] > 0 > orders[1]
-    splits = ["NNJM-Global + FixSplit 2", together, "NNJM-Global + AdaSplit 2"]
-    assert not any(worse(*pair) for pair in permutations(splits, 2))
     return [
-        f"the first {nnjm_ahead[0]} epochs with 10,000 and with 2,000 Chinese-English words, and in the first "
-        f"{nnjm_ahead[2]} on Multi30k. The tied NNLM is ahead in the first {nnlm_ahead[0].index(False)} epochs with "
-        "10,000 Chinese-English words. On the other two it is not ahead after any epoch. These are means of the seeds;",
-        f"has a validation perplexity of {by_rate[0.3]:.0f} at 0.3 and of {by_rate[1.0]:.0f} at 1.0.",
-        "the NNJM has {:.1f} million parameters instead of {:.1f}, and the NNLM {:.1f} instead of {:.1f}.".format(
-            *sizes
-        ),
-        f"the seeds of one model differ by up to {100 * (range_of_seeds - 1):.1f}%.",
-        f"The source window lowers the perplexity by {gain(converged, joint, 'NNLM'):.0f}%, and the global context "
-        f"lowers that of the NNLM by {gain(converged, 'NNLM-Global', 'NNLM'):.0f}%.",
-        f"On Chinese-English the {len(untied)} models of tables 3 and 4 and their tied copies were trained so with "
-        f"three seeds; on Multi30k all with one, {seeds_of_m30k.count(2)} of them with two.",
-        f"{done} of the 78 trainings of this grid, multi30k-one-alignment, are done.",
-        "SrcWin 5 by {0:.1f}% and SrcWin 7 by {1:.1f}%, with the global context SrcWin 7 by {3:.1f}%. (With the global "
-        "context, SrcWin 5 is worse by {2:.1f}%, within the seeds.)".format(*windows),
-        f"lowers the perplexity of the NNLM by {gain(f'{m30k}_converged', 'NNLM-Global', 'NNLM'):.0f}%, with one seed.",
-        f"all with SrcWin 3, differ by {100 * (max(narrow) / min(narrow) - 1):.0f}%",
-        f"{len(apart)} of the {len(losses)} tied models are worse than their untied models. The means of all "
-        f"{len(losses)} are, by {losses[0]:.1f}% to {losses[-1]:.1f}%.",
-        f"Trained until convergence with 10,000 words, the means of all {len(losses)} tied models are worse: by "
-        f"{losses[0]:.0f}% to {losses[-1]:.0f}% on Chinese-English (three seeds each, {len(apart)} of {len(losses)} "
-        f"beyond the seeds), by {on_other_text[0]:.0f}% to {on_other_text[-1]:.0f}% on Multi30k (mostly one seed,",
-        "With 2,000 Chinese-English words, also until convergence, the tied NNLM is "
-        f"{-gain(same_words, 'NNLM, tied', 'NNLM'):.0f}% worse, and the tied NNJM "
-        f"{-gain(same_words, 'NNJM, tied', joint):.0f}%, within the seeds.",
         f"by 18% on Chinese-English and by {min(tyings[m30k]):.0f}% to {max(tyings[m30k]):.0f}% on Multi30k, more than "
         "any of the paper's changes to the NNJM does.",
         f"It lowers that of the NNLM by {gain(zh, 'NNLM, tied', 'NNLM'):.0f}% on Chinese-English, within the seeds, "
@@ -183,6 +115,91 @@ def joint_claims():
         f"Here it helps on Multi30k only, by {min(words):.1f}% to {max(words):.1f}%.",
         "perplexity is higher by {:.0f}% and {:.0f}% without sections,".format(*frozen),
         "and by {:.0f}% and {:.0f}% with two fixed sections.".format(*split),
+        *converged_claims(joint, together),
+    ]
+
+
+def converged_claims(joint, together):
+    zh, m30k, same_words = texts = ("zh_en_converged", "multi30k_converged", "zh_en_2000_converged")
+    cells = joint_cells(zh)
+    assert joint_cells(m30k).keys() == cells.keys()
+    untied = {name: name.removesuffix(", tied") for name in cells if name.endswith(", tied")}
+    untied |= {"NNJM, tied": joint, "NNJM-Global, tied": together}
+    wide = [(f"{model}, SrcWin {m}", f"{model}, SrcWin 3") for model in ("NNJM", "NNJM-Global") for m in (5, 7)]
+    alike = [joint, together, *(n for n in cells if n.startswith("NNJM-Global +") and not n.endswith("tied"))]
+    losses, of_seeds, windows, apart, narrow, unlike = {}, {}, {}, {}, {}, {}
+    for grid in (zh, m30k):
+        tests = {name: [run["test"] for run in cell["runs"].values()] for name, cell in joint_cells(grid).items()}
+        assert all(len(values) == 3 for values in tests.values())
+        of_seeds[grid] = 100 * max(max(values) / min(values) - 1 for values in tests.values())
+        assert worse(grid, "NNLM", joint)
+        assert worse(grid, "NNLM", "NNLM-Global")
+        windows[grid] = [-gain(grid, *pair) for pair in wide]
+        losses[grid] = [-gain(grid, *pair) for pair in untied.items()]
+        assert min(losses[grid]) > 0
+        apart[grid] = [pair[0] for pair in untied.items() if worse(grid, *pair)]
+        means = [statistics.mean(tests[name]) for name in alike]
+        narrow[grid] = 100 * (max(means) / min(means) - 1)
+        unlike[grid] = [pair for pair in permutations(alike, 2) if worse(grid, *pair)]
+    assert [worse(zh, *pair) for pair in wide] == [True, True, False, True]
+    assert all(worse(m30k, *pair) for pair in wide)
+    assert untied.keys() - set(apart[zh]) == {"NNJM, SrcWin 7, tied"}
+    assert untied.keys() == set(apart[m30k])
+    assert not unlike[zh]
+
+    def ahead(grid, tied, other):
+        """After each epoch, whether a tied model has the better mean validation perplexity."""
+        runs = ([run["valid_by_epoch"] for run in joint_cells(grid)[name]["runs"].values()] for name in (tied, other))
+        means = ([statistics.mean(epoch) for epoch in zip(*each, strict=False)] for each in runs)
+        return [one < two for one, two in zip(*means, strict=False)]
+
+    nnjm_ahead = {grid: ahead(grid, "NNJM, tied", joint).index(False) for grid in texts}
+    assert nnjm_ahead[zh] == nnjm_ahead[same_words]
+    nnlm_ahead = {grid: ahead(grid, "NNLM, tied", "NNLM") for grid in texts}
+    assert not any(nnlm_ahead[same_words] + nnlm_ahead[m30k])
+    sizes = [cells[name]["runs"]["1"]["parameters"] / 1e6 for name in ("NNJM, tied", joint, "NNLM, tied", "NNLM")]
+    sweeps = joint_cells("sweeps")
+    by_rate = {at: sweeps[f"learning rate, {i}"]["runs"]["1"]["valid"] for i, at in ((1, 1.0), (2, 0.3))}
+    orders = [gain(zh, f"NNJM-Global + {name} 2", together) for name in ("FixSplit", "AdaSplit")]
+    assert orders[0] > 0 > orders[1]
+    sections = [abs(gain(m30k, f"NNJM-Global + {name} 2", together)) for name in ("FixSplit", "AdaSplit")]
+    assert {f"{each:.1f}" for each in sections} <= {"0.0", "0.1"}
+    four, better = "NNJM-Global + FixSplit 4", [joint, together, "NNJM-Global + FixSplit 2", "NNJM-Global + SW-10"]
+    assert unlike[m30k] == [(four, each) for each in alike if each in better]
+    ends = [end(losses[grid]) for grid in (zh, m30k) for end in (min, max)]
+    return [
+        f"the first {nnjm_ahead[zh]} epochs with 10,000 and with 2,000 Chinese-English words, and in the first "
+        f"{nnjm_ahead[m30k]} on Multi30k. The tied NNLM is ahead in the first {nnlm_ahead[zh].index(False)} epochs "
+        "with 10,000 Chinese-English words. On the other two it is not ahead after any epoch. These are means of the "
+        "seeds;",
+        f"has a validation perplexity of {by_rate[0.3]:.0f} at 0.3 and of {by_rate[1.0]:.0f} at 1.0.",
+        "the NNJM has {:.1f} million parameters instead of {:.1f}, and the NNLM {:.1f} instead of {:.1f}.".format(
+            *sizes
+        ),
+        f"The {len(untied)} models of tables 3 and 4 and their tied copies were trained so with three seeds.",
+        f"the seeds of one model differ by up to {of_seeds[zh]:.1f}% on Chinese-English and by up to "
+        f"{of_seeds[m30k]:.1f}% on Multi30k.",
+        f"The source window lowers the perplexity by {gain(zh, joint, 'NNLM'):.0f}% on Chinese-English and by "
+        f"{gain(m30k, joint, 'NNLM'):.0f}% on Multi30k, the global context that of the NNLM by "
+        f"{gain(zh, 'NNLM-Global', 'NNLM'):.0f}% and {gain(m30k, 'NNLM-Global', 'NNLM'):.0f}%.",
+        "SrcWin 5 by {:.1f}% and SrcWin 7 by {:.1f}% on Chinese-English, by {:.1f}% and {:.1f}% on Multi30k.".format(
+            *windows[zh][:2], *windows[m30k][:2]
+        ),
+        f"With the global context, SrcWin 7 is worse by {windows[zh][3]:.1f}% and {windows[m30k][3]:.1f}%, and SrcWin "
+        f"5 on Multi30k by {windows[m30k][2]:.1f}%. (On Chinese-English SrcWin 5 is worse by {windows[zh][2]:.1f}%, "
+        "within the seeds.)",
+        f"{len(apart[zh])} of the {len(untied)} tied models on Chinese-English, and all {len(untied)} on Multi30k, are "
+        "worse than their untied models. The means of all are, by {:.1f}% to {:.1f}% and by {:.1f}% to {:.1f}%.".format(
+            *ends
+        ),
+        f"the means of all {len(untied)} tied models are worse: by {ends[0]:.0f}% to {ends[1]:.0f}% on Chinese-English "
+        f"({len(apart[zh])} of {len(untied)} beyond the seeds), by {ends[2]:.0f}% to {ends[3]:.0f}% on Multi30k "
+        f"({len(apart[m30k])} of {len(untied)}).",
+        f"all with SrcWin 3, differ by {narrow[zh]:.0f}% on Chinese-English, within the seeds, and by "
+        f"{narrow[m30k]:.0f}% on Multi30k.",
+        "With 2,000 Chinese-English words, also until convergence, the tied NNLM is "
+        f"{-gain(same_words, 'NNLM, tied', 'NNLM'):.0f}% worse, and the tied NNJM "
+        f"{-gain(same_words, 'NNJM, tied', joint):.0f}%, within the seeds.",
     ]
 
 

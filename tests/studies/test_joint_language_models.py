@@ -12,7 +12,7 @@ from keras_tying.data import SPLITS, Vocabulary, parallel_files, save_word_vecto
 from keras_tying.training import TrainingInterrupted, environment
 from studies import joint_grid
 from studies.joint_grid import claimed, load_study, model_file, position_weights, results_file, train_grid, word_weights
-from studies.joint_language_models import draw_plots, is_lower, joint_page, ordering_table
+from studies.joint_language_models import draw_plots, is_lower, joint_page
 
 PNG = b"\x89PNG"
 VOCABULARY = Vocabulary(["a", "b", "<unk>", "<eos>"])
@@ -487,24 +487,3 @@ vectors = { target = "vectors.txt" }
     assert [7.0, -7.0] in keras.ops.convert_to_numpy(model.embedding.embeddings).tolist()
     assert (model.embedding.trainable, model.source_embedding.trainable) == (False, True)
     assert results_file(folder, "pairs").exists()
-
-
-def test_a_comparison_of_models_with_different_alignments_is_marked(folder):
-    grid = load_study(folder).grids["other"].model_copy(update={"other_alignment": "f74e"})
-
-    def cell(model, *commits, window=7):
-        runs = {str(seed): {"test": float(seed), "commit": commit} for seed, commit in enumerate(commits, 1)}
-        return {"model": model, "arguments": {"window": window}, "runs": runs}
-
-    cells = {"old": cell("nnjm", "f74e"), "new": cell("nnjm", "8dc7"), "both": cell("nnjm", "f74e", "8dc7")}
-    cells |= {"mean": cell("nnjm_global", "8dc7", window=0), "nnlm": cell("nnlm", "8dc7")}
-
-    def marked(lower, higher):
-        pairs = [joint_grid.Pair(lower=lower, higher=higher)]
-        ordering = joint_grid.Ordering(title="", lower="one", higher="other", pairs=pairs)
-        made = ordering_table(ordering, ["other"], {"other": set(cells)}, {"other": {"cells": cells}}, {"other": grid})
-        return "other alignment" in made
-
-    assert [marked("old", each) for each in cells] == [False, True, True, False, False]
-    assert [marked("both", each) for each in cells] == [True, True, False, False, False]
-    assert not marked("nnlm", "mean")
