@@ -198,7 +198,10 @@ class TranslationTask(Task):
         }
 
     def measure(self, model: keras.Model, beam: int = 5) -> dict[str, Any]:
-        """BLEU, chrF and perplexity of every split but the training text, under names such as `test_bleu`."""
+        """BLEU, chrF and perplexity of every split but the training text, under names such as `test_bleu`.
+
+        Pairs with an empty sentence count in BLEU and chrF, as in other toolkits, and not in the perplexity.
+        """
         results: dict[str, Any] = {}
         for split, pairs in self.text.items():
             name = "validation" if split == "valid" else split
