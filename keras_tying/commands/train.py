@@ -21,7 +21,7 @@ from keras_tying.pretrained.loading import model_of, open_trained
 from keras_tying.tables import validate_table
 from keras_tying.tasks import TranslationTask
 from keras_tying.training.callbacks import TrainingInterrupted
-from keras_tying.training.engine import create_runs, export, train
+from keras_tying.training.engine import check_continues, create_runs, export, train
 from keras_tying.training.runs import Run, RunSettings
 from keras_tying.training.task import SCRIPTS, Task, check_run, check_task, open_task
 from keras_tying.zoo.presets import MANIFEST
@@ -108,8 +108,9 @@ def _open_runs(
         if arguments.epochs:
 
             def change() -> None:
-                for task, _ in resumed:
-                    task.open_text()  # which may be missing, or another one: then nothing is changed
+                for task, run in resumed:  # what it needs may be missing, or another text: then nothing is changed
+                    task.open_text()
+                    check_continues(task, run, arguments.from_scratch)
                 change_epochs(runs, arguments.epochs, arguments.record)
 
             distribution.chief_first(change, lambda: None)

@@ -26,9 +26,10 @@ from keras_tying.training.callbacks import (
     TrainingInterrupted,
     Validation,
 )
+from keras_tying.training.checkpoints import CheckpointStore
 from keras_tying.training.console import ProgressBar
 from keras_tying.training.optimisation import averaging_starts, changes_by_epoch, learning_rate, length, make_optimizer
-from keras_tying.training.progress import Progress
+from keras_tying.training.progress import Progress, read_progress
 from keras_tying.training.runs import Run, environment, training_record
 from keras_tying.training.task import SCRIPTS, Task
 from keras_tying.training.tensorboard import TensorBoardLog, write_embeddings, write_hyper_parameters
@@ -177,16 +178,7 @@ def fit(
     best = None if task.best_metric is None else BestEpoch(run.best, task.best_metric)
     checkpoints = SaveCheckpoints(run, minutes=checkpoint_minutes, batches=batches.total, progress=progress, best=best)
     restored = checkpoints.restore(model)
-    if run.begun and not restored and not from_scratch:
-        raise FileNotFoundError(
-            f"{run.folder} has begun to train, but no intact checkpoint is left in {run.checkpoints}. Restore one, or "
-            "start again from zero with --from-scratch."
-        )
-    if restored and from_scratch:
-        raise ValueError(
-            f"--from-scratch is for runs whose checkpoints are lost. Received: {run.folder}, which has one of epoch "
-            f"{progress.epoch + 1}. Leave the option out, or train anew in another folder."
-        )
+    _check_start(run, progress if restored else None, from_scratch)
     if not progress.finished(epochs, optimisation.patience):
         progress.train_in(environment() | distribution.description)
     if best is not None and progress.history:
@@ -201,6 +193,35 @@ def fit(
     else:
         best.restore(model, progress.history)
     return progress
+
+
+def check_continues(task: Task, run: Run, from_scratch: bool = False) -> None:
+    """Checks that `train` finds what a run continues from, or with `from_scratch` that it is lost.
+
+    Raises:
+        FileNotFoundError: If training has begun and no checkpoint is left, or the best epoch is lost.
+        ValueError: If a checkpoint is left, with `from_scratch`.
+    """
+    store = CheckpointStore(run.checkpoints)
+    newest = store.newest()
+    progress = read_progress(newest.progress, str(store.index)) if newest else None
+    _check_start(run, progress, from_scratch)
+    if task.best_metric is not None and progress is not None and progress.history:
+        BestEpoch(run.best, task.best_metric).saved(progress.history)
+
+
+def _check_start(run: Run, progress: Progress | None, from_scratch: bool) -> None:
+    """Raises the errors of `check_continues` about the newest checkpoint, whose progress is given if there is one."""
+    if run.begun and progress is None and not from_scratch:
+        raise FileNotFoundError(
+            f"{run.folder} has begun to train, but no intact checkpoint is left in {run.checkpoints}. Restore one, or "
+            "start again from zero with --from-scratch."
+        )
+    if progress is not None and from_scratch:
+        raise ValueError(
+            f"--from-scratch is for runs whose checkpoints are lost. Received: {run.folder}, which has one of epoch "
+            f"{progress.epoch + 1}. Leave the option out, or train anew in another folder."
+        )
 
 
 def steps_per_execution(batches: EpochBatches) -> int:

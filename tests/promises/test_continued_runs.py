@@ -19,6 +19,11 @@ def run(tmp_path_factory, files):
     return harness.train_lm(tmp_path_factory.mktemp("runs") / "run", RECIPE, files)
 
 
+@pytest.fixture(scope="module")
+def kept_best(tmp_path_factory, files):
+    return harness.train_lm(tmp_path_factory.mktemp("runs") / "run", f"{RECIPE}keep_best = true\n", files)
+
+
 @pytest.fixture
 def again(run, files):
     """Gives the command that made the run again, with other options."""
@@ -115,6 +120,25 @@ def test_more_epochs_of_another_text_change_nothing(tmp_path):
     assert finished.returncode == 2
     assert "is not the text this run was made with" in finished.stderr
     assert {path: path.read_bytes() for path in run.folder.rglob("*") if path.is_file()} == before
+
+
+@pytest.mark.parametrize(
+    ("lost", "options", "message"),
+    [
+        ("checkpoints", [], "no intact checkpoint is left"),
+        ("best", [], "lacks the best epoch so far, 1"),
+        (None, ["--from-scratch"], "--from-scratch is for runs whose checkpoints are lost"),
+    ],
+)
+def test_more_epochs_of_a_run_that_cannot_go_on_change_nothing(kept_best, tmp_path, lost, options, message):
+    copy = harness.Run(shutil.copytree(kept_best.folder, tmp_path / "run"))
+    if lost:
+        shutil.rmtree(copy.folder / lost)
+    before = {path: path.read_bytes() for path in copy.folder.rglob("*") if path.is_file()}
+    finished = harness.command("train/lm.py", "--resume", copy.folder, "--epochs", 2, *options)
+    assert finished.returncode == 2
+    assert message in finished.stderr
+    assert {path: path.read_bytes() for path in copy.folder.rglob("*") if path.is_file()} == before
 
 
 def test_epochs_that_decide_the_learning_rate_do_not_change(tmp_path, files):
