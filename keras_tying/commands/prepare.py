@@ -113,8 +113,8 @@ def check_aligned(arguments: argparse.Namespace) -> None:
 
 
 def check_files(arguments: argparse.Namespace) -> int:
-    splits = sorted(path.parent for path in arguments.folder.glob("*/index.jsonl"))
-    if not splits:
+    splits = sorted(path for path in arguments.folder.glob("*/") if not path.name.startswith("."))
+    if not splits or not (arguments.folder / DESCRIPTION).is_file():
         raise FileNotFoundError(f"{arguments.folder} holds no prepared text.")
     kind = load_table(Preparation, arguments.folder / DESCRIPTION).kind
     {"text": data.PreparedCorpus, "pairs": data.PreparedPairs, "aligned": data.PreparedAligned}[kind](arguments.folder)

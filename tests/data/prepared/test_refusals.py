@@ -28,6 +28,19 @@ def test_a_changed_vocabulary_is_found_by_the_check(text, tmp_path):
         check_files(Namespace(folder=tmp_path))
 
 
+def test_a_split_without_its_index_is_found_by_the_check(text, tmp_path):
+    prepare_text(tmp_path, text, size=300)
+    (tmp_path / "valid" / "index.jsonl").unlink()
+    with pytest.raises(FileNotFoundError, match=r"has no prepared split 'valid': there is no .*index.jsonl"):
+        check_files(Namespace(folder=tmp_path))
+
+
+def test_a_folder_of_something_else_has_nothing_to_check(tmp_path):
+    (tmp_path / "photos").mkdir()
+    with pytest.raises(FileNotFoundError, match=r"holds no prepared text"):
+        check_files(Namespace(folder=tmp_path))
+
+
 def test_another_vocabulary_in_the_same_folder_is_refused(text, uninterrupted, tmp_path):
     other = Vocabulary(["<unk>", "<eos>", "the"])
     with pytest.raises(
