@@ -87,6 +87,13 @@ class SkipGramTask(TextTask):
             spans_per_batch(counts, rate, model.negatives, data.window, replicas),
             seed=self.settings.seed,
         )
+        for epoch in range(self.recipe.optimisation.epochs):
+            if not any(batch["pairs"].any() for batch in text.epoch(epoch)):
+                raise ValueError(
+                    "Expected words beside each other in a line, in every epoch. Received: none in epoch "
+                    f"{epoch + 1} with data.subsample={data.subsample}. Use more text or longer lines, or raise "
+                    "data.subsample; 0 keeps every word."
+                )
         return SpanBatches(text)
 
     def loss(self) -> str:

@@ -117,6 +117,15 @@ def test_words_that_a_word2vec_file_cannot_hold_are_refused_before_training(tmp_
     assert not (tmp_path / "run").exists()
 
 
+def test_a_text_without_a_pair_after_subsampling_is_refused_before_training(tmp_path, run_here):
+    (tmp_path / "text.txt").write_text("cat dog\n" * 50)
+    arguments = ["--train-file", tmp_path / "text.txt", "--run", tmp_path / "run"]
+    process = run_here("train/word2vec.py", *arguments)
+    assert process.returncode == 2
+    assert "Received: none in epoch 1 with data.subsample=" in process.stderr
+    assert not (tmp_path / "run").exists()
+
+
 def test_a_text_of_one_word_is_an_error_not_a_crash(tmp_path, run_here):
     (tmp_path / "text.txt").write_text("rose rose rose rose rose rose\n")
     arguments = ["--train-file", tmp_path / "text.txt", "--run", tmp_path / "run"]
