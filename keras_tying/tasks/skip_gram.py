@@ -105,14 +105,16 @@ class SkipGramTask(TextTask):
         return {}
 
     def sample(self, model: keras.Model) -> tuple[str, str]:
+        lines = self._nearest_words(model)
+        return "nearest words", "\n".join(f"- {markdown(word)}: {markdown(', '.join(near))}" for word, near in lines)
+
+    def _nearest_words(self, model: keras.Model) -> Iterator[tuple[str, list[str]]]:
         """Words from the middle of the vocabulary with the words nearest to them."""
-        vectors = keras.ops.convert_to_numpy(model.embedding.embeddings)
-        ids = np.unique((np.linspace(0.05, 0.25, 20) * len(self.vocabulary)).astype(int))
+        matrix = keras.ops.convert_to_numpy(model.embedding.embeddings)
+        words, vectors = without_special_words(self.vocabulary, matrix)
+        ids = np.unique((np.linspace(0.05, 0.25, 20) * len(words)).astype(int))
         nearest, _ = nearest_neighbours(vectors, ids, 8)
-        lines = zip(self.vocabulary.decode(ids), map(self.vocabulary.decode, nearest), strict=True)
-        return "nearest words", "\n".join(
-            f"- {markdown(word)}: {markdown(', '.join(others))}" for word, others in lines
-        )
+        return ((words[i], [words[j] for j in near]) for i, near in zip(ids, nearest, strict=True))
 
     def word_frequencies(self, model: keras.Model) -> dict[str, dict[str, int]]:
         return dict.fromkeys(model.embedding_matrices(), self.vocabulary.frequencies(self.ids))
@@ -144,9 +146,8 @@ class SkipGramTask(TextTask):
         return paths
 
     def evaluate(self, model: keras.Model, arguments: Namespace) -> Iterator[tuple[str, dict[str, Any]]]:
-        title, sample = self.sample(model)
-        yield f"{title}; what the vectors have learned is measured by train/embeddings.py", {}
-        yield sample, {}
+        yield "nearest words; what the vectors have learned is measured by train/embeddings.py", {}
+        yield "\n".join(f"- {word}: {', '.join(near)}" for word, near in self._nearest_words(model)), {}
 
 
 class SpanBatches(EpochBatches):
