@@ -27,7 +27,8 @@ def run_cluster(command: list[str], workers: int, restarts: int = 0, grace_secon
         grace_seconds: Time for a worker to stop.
 
     Returns:
-        The exit code of the first worker that failed, or 0.
+        The exit code of the first worker that failed, or 0. Of workers that failed at the same time, a code counts
+        that ends the job.
 
     Raises:
         OSError: If what the workers print cannot be written, as BrokenPipeError when its reader has gone. The workers
@@ -36,11 +37,14 @@ def run_cluster(command: list[str], workers: int, restarts: int = 0, grace_secon
     asked_to_stop = threading.Event()
     for attempt in range(restarts + 1):
         code = _run_once(command, workers, grace_seconds, asked_to_stop)
-        can_go_on = code == RESUMABLE or code < 0  # negative: killed by a signal
-        if not can_go_on or attempt == restarts or asked_to_stop.is_set():
+        if not _can_go_on(code) or attempt == restarts or asked_to_stop.is_set():
             break
         print(f"[cluster] a worker ended with {code}; starting all workers again", flush=True)
     return code
+
+
+def _can_go_on(code: int) -> bool:
+    return code == RESUMABLE or code < 0  # negative: killed by a signal
 
 
 def _run_once(command: list[str], workers: int, grace_seconds: float, asked_to_stop: threading.Event) -> int:
@@ -103,7 +107,7 @@ def _wait(processes: list[subprocess.Popen], failures: list[OSError], grace_seco
         except subprocess.TimeoutExpired:
             process.kill()  # it waits for the lost worker
             process.wait()
-    return failed[0] if failed else 0
+    return min(failed, key=_can_go_on, default=0)
 
 
 def _print_lines(index: int, process: subprocess.Popen, failures: list[OSError]) -> None:

@@ -21,7 +21,7 @@ import pytest
 from keras_tying import training
 from keras_tying.backend import replicas
 from keras_tying.commands.exit_codes import CLOSED, RESUMABLE, USAGE
-from keras_tying.distribution.local_cluster import free_ports, run_cluster
+from keras_tying.distribution.local_cluster import _wait, free_ports, run_cluster
 from keras_tying.distribution.strategies import WorkersMissing, wait_for_workers
 
 REPOSITORY = Path(__file__).parents[2]
@@ -225,6 +225,12 @@ def test_a_last_line_without_its_end_stands_alone(capfdbinary):
         b"[cluster] a worker ended with 75; starting all workers again",
         b"[0] last",
     ]
+
+
+@pytest.mark.parametrize(("codes", "expected"), [([75, 2], 2), ([-9, 75, 1], 1), ([0, -9, 75], -9), ([0, 0], 0)])
+def test_of_workers_that_fail_together_one_that_ends_the_job_counts(codes, expected):
+    workers = [SimpleNamespace(poll=lambda code=code: code, terminate=int, wait=float) for code in codes]
+    assert _wait(workers, [], grace_seconds=1) == expected
 
 
 @pytest.mark.parametrize("lines", [10, 10**9])
