@@ -118,14 +118,15 @@ class LanguageModelTask(TextTask):
         return windows(self.ids["train"], settings.batch_size, settings.sequence_length, len(self.vocabulary))
 
     def describe(self, model: keras.Model) -> str:
-        settings, cut = self.recipe.optimisation, self.windows()
-        batches = self._window_batches().total
+        settings, batches = self.recipe.optimisation, self._window_batches()
+        cut = batches.windows
+        unused = cut.lost + (cut.batches - batches.total) * batches.words_per_batch
         return (
             f"parameters  {model.count_params():,} (untied: {untied_parameters(model):,})\n"
             f"vocabulary  {len(self.vocabulary):,} words\n"
             + "".join(f"{split:10}  {len(ids):,} tokens\n" for split, ids in self.ids.items())
-            + f"batches     {batches:,} per epoch, {settings.batch_size} rows x {settings.sequence_length} words; "
-            f"{cut.lost:,} training tokens at the ends of rows are not used"
+            + f"batches     {batches.total:,} per epoch, {settings.batch_size} rows x {settings.sequence_length} words"
+            f"; {unused:,} training tokens at the ends of rows are not used"
         )
 
     def batches(self, model: keras.Model) -> "WindowBatches":

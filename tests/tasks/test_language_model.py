@@ -10,7 +10,7 @@ from keras_tying import zoo
 from keras_tying.commands.lm import COMMAND
 from keras_tying.commands.options import parse
 from keras_tying.commands.train import _new_settings
-from keras_tying.data import SPLITS, Corpus, load_corpus, prepare_text, windows
+from keras_tying.data import SPLITS, Corpus, Vocabulary, load_corpus, prepare_text, windows
 from keras_tying.inference.language_model import stream_perplexity
 from keras_tying.tasks import LanguageModelTask
 from keras_tying.tasks.language_model import WindowBatches, untied_parameters
@@ -68,6 +68,20 @@ def settings_of(*options):
     """The settings of a new run by the recipe `embedded_small_tied`, changed by options of the command."""
     arguments = parse(COMMAND, [*map(str, options)], "lm")
     return _new_settings(LanguageModelTask, arguments, "embedded_small_tied", None).recipe
+
+
+@pytest.mark.parametrize(("random_starts", "printed"), [(False, "3 per epoch"), (True, "2 per epoch")])
+def test_the_tokens_that_are_not_used_fit_the_number_of_batches(random_starts, printed):
+    optimisation = {"batch_size": 2, "sequence_length": 5, "random_starts": random_starts}
+    recipe = LanguageModelRecipe(model=Model(name="ptb_small"), optimisation=optimisation)
+    task = LanguageModelTask(RunSettings(recipe_name="test", seed=1, command="", recipe=recipe))
+    task.vocabularies = {"vocabulary.txt": Vocabulary(["a", "<unk>", "<eos>"])}
+    task.ids = {"train": np.zeros(40, np.int32)}
+    unused = 40 - 2 * (int(printed[0]) * 5 + 1)
+    line = task.describe(task.build_model()).splitlines()[-1]
+    assert line == (
+        f"batches     {printed}, 2 rows x 5 words; {unused} training tokens at the ends of rows are not used"
+    )
 
 
 def test_a_run_on_prepared_text_has_its_tokenization_and_vocabulary(tmp_path):
