@@ -218,9 +218,10 @@ def _check_start(run: Run, progress: Progress | None, from_scratch: bool) -> Non
             "start again from zero with --from-scratch."
         )
     if progress is not None and from_scratch:
+        place = f"within epoch {progress.epoch + 1}" if progress.batch else f"the end of epoch {progress.epoch}"
         raise ValueError(
-            f"--from-scratch is for runs whose checkpoints are lost. Received: {run.folder}, which has one of epoch "
-            f"{progress.epoch + 1}. Leave the option out, or train anew in another folder."
+            f"--from-scratch is for runs whose checkpoints are lost. Received: {run.folder}, which has one from "
+            f"{place}. Leave the option out, or train anew in another folder."
         )
 
 

@@ -127,7 +127,7 @@ def test_more_epochs_of_another_text_change_nothing(tmp_path):
     [
         ("checkpoints", [], "no intact checkpoint is left"),
         ("best", [], "lacks the best epoch so far, 1"),
-        (None, ["--from-scratch"], "--from-scratch is for runs whose checkpoints are lost"),
+        (None, ["--from-scratch"], "which has one from the end of epoch 1. Leave the option out"),
     ],
 )
 def test_more_epochs_of_a_run_that_cannot_go_on_change_nothing(kept_best, tmp_path, lost, options, message):
