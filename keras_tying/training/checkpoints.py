@@ -87,7 +87,8 @@ class CheckpointStore:
                     raise ValueError(f"expected the file {self._path(entry.number).name}, received {entry.file!r}")
         except ValueError as error:
             raise ValueError(
-                f"{self.index} is not an index of checkpoints: {error}. Restore it, or remove {self.folder}."
+                f"{self.index} is not an index of checkpoints: {error}. Restore it. Without it the run can only start "
+                "again, with --from-scratch, after its folders checkpoints and, if there is one, best are moved away."
             ) from None
         return entries
 

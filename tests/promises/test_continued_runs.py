@@ -141,6 +141,18 @@ def test_more_epochs_of_a_run_that_cannot_go_on_change_nothing(kept_best, tmp_pa
     assert {path: path.read_bytes() for path in copy.folder.rglob("*") if path.is_file()} == before
 
 
+@pytest.mark.parametrize("folder", ["checkpoints", "best"])
+def test_a_run_with_a_damaged_index_starts_again_after_what_the_error_says(kept_best, tmp_path, folder):
+    copy = harness.Run(shutil.copytree(kept_best.folder, tmp_path / "run"))
+    (copy.folder / folder / "index.json").write_text("[")
+    refused = harness.command("train/lm.py", "--resume", copy.folder)
+    assert "after its folders checkpoints and, if there is one, best are moved away" in refused.stderr
+    for name in ("checkpoints", "best"):
+        (copy.folder / name).rename(tmp_path / name)
+    harness.resume("train/lm.py", copy, "--from-scratch")
+    assert copy.logged("perplexity") == kept_best.logged("perplexity")
+
+
 def test_epochs_that_decide_the_learning_rate_do_not_change(tmp_path, files):
     recipe = RECIPE + "final_learning_rate = 0.1\nfull_rate_epochs = 0\ndecay = 1.0\n"
     run = harness.train_lm(tmp_path / "run", recipe, files)
