@@ -1,5 +1,6 @@
 """Word-similarity sets: pairs of words with human similarity scores."""
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -62,6 +63,8 @@ def read_similarity_set(path: str | Path, name: str | None = None) -> Similarity
         try:
             first, second, score = line.split()
             scores.append(float(score))
+            if not math.isfinite(scores[-1]):
+                raise ValueError
         except ValueError:
             raise ValueError(
                 f"{path}, line {number}: expected two words and a number, separated by tabs. Received: {line!r}"

@@ -20,7 +20,7 @@ def test_a_set_is_read(tmp_path):
     assert (own.name, own.pairs, own.scores) == ("own", [("cup", "mug"), ("cup", "moon")], [9.5, 1.0])
 
 
-@pytest.mark.parametrize("line", ["cup mug", "cup mug high", "cup mug 9 9", ""])
+@pytest.mark.parametrize("line", ["cup mug", "cup mug high", "cup mug 9 9", "", "cup mug nan", "cup mug -inf"])
 def test_a_malformed_line_is_named(tmp_path, line):
     (tmp_path / "own.txt").write_text(f"cup\tmoon\t1\n{line}\n")
     with pytest.raises(ValueError, match=r"line 2: expected two words and a number"):
