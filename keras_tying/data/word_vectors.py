@@ -1,5 +1,6 @@
 """Word vectors in the text and binary formats of word2vec."""
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -68,7 +69,7 @@ def load_word_vectors(path: str | Path) -> tuple[list[str], np.ndarray]:
 
     Raises:
         FileNotFoundError: If the file does not exist.
-        ValueError: If the file is malformed or truncated, or a number is NaN or beyond float32.
+        ValueError: If the file is malformed or truncated, a word is there twice, or a number is NaN or beyond float32.
 
     Example:
 
@@ -102,6 +103,9 @@ def load_word_vectors(path: str | Path) -> tuple[list[str], np.ndarray]:
             f"{path}: expected {count} words of {width} dimensions in word2vec's "
             f"{'binary' if path.suffix == BINARY else 'text'} format. Received: {error}"
         ) from None
+    if len(set(words)) < count:
+        twice = next(word for word, times in Counter(words).items() if times > 1)
+        raise ValueError(f"{path}: expected one vector per word. Received: several of {twice!r}. Keep one of them.")
     with np.errstate(over="ignore"):
         matrix = np.array(rows, np.float32).reshape(count, width)
     finite = np.isfinite(matrix)

@@ -41,6 +41,7 @@ def test_gensim_reads_the_files(tmp_path, matrix, name):
         ("a.txt", b"2 2\ncup 1.0 2.0\nmoon 1.0 nan\n", "expected finite numbers .*: nan in line 3, of 'moon'"),
         ("a.txt", b"1 2\ncup -inf 2.0\n", "expected finite numbers .*: -inf in line 2, of 'cup'"),
         ("a.txt", b"1 1\ncup 1e300\n", "expected finite numbers .*: inf in line 2, of 'cup'"),
+        ("a.txt", b"2 1\ncup 1.0\ncup 2.0\n", "expected one vector per word. Received: several of 'cup'"),
         ("a.bin", b"1 1\ncup \x00\x00\x80\x7f\n", "expected finite numbers .*: inf in word 1, of 'cup'"),
         ("a.bin", b"1 2\ncup \x00\x00\x80\x3f", "an end within word 1"),
         ("a.bin", b"2 1\ncup \x00\x00\x80\x3f\n", "2 words of 1 dimensions"),
