@@ -50,6 +50,8 @@ class ParallelCorpus:
 
     def pairs(self, split: str) -> Iterator[tuple[str, str]]:
         """Source and target sentences of a split. Each call reads the split from its start."""
+        if split not in self.splits:
+            raise ValueError(f"The corpus {self.name!r} has the splits {sorted(self.splits)}. Received: {split!r}")
         parts = self.splits[split]
         return chain.from_iterable(part.lines() if isinstance(part, Bitext) else (part,) for part in parts)
 

@@ -90,7 +90,7 @@ def prepare_pairs(
         characters: Number of characters of text per shard.
 
     Raises:
-        ValueError: If the folder has text with other subwords or content.
+        ValueError: If the folder has text with other subwords or content, or the corpus has no training split.
         FileExistsError: If the folder has other files.
         OSError: If a file cannot be written, or another process prepares the text. Complete shards are kept.
 
@@ -105,6 +105,7 @@ def prepare_pairs(
     """
     folder = Path(folder)
     check_folder(folder)
+    pairs = corpus.pairs("train")
     if subwords is None:
         stored = folder / SUBWORDS
         subwords = (
@@ -125,7 +126,7 @@ def prepare_pairs(
         encode = PairEncoder(subwords, subwords, maximum_length)
         write_split(
             folder / "train",
-            corpus.pairs("train"),
+            pairs,
             encode,
             processes,
             lambda totals: report("train", totals["pairs"]),

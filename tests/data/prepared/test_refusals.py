@@ -7,6 +7,7 @@ from keras_tying.commands import main
 from keras_tying.commands.prepare import check_files
 from keras_tying.data import (
     Corpus,
+    ParallelCorpus,
     PreparedCorpus,
     PreparedPairs,
     Subwords,
@@ -33,6 +34,13 @@ def test_a_split_without_its_index_is_found_by_the_check(text, tmp_path):
     (tmp_path / "valid" / "index.jsonl").unlink()
     with pytest.raises(FileNotFoundError, match=r"has no prepared split 'valid': there is no .*index.jsonl"):
         check_files(Namespace(folder=tmp_path))
+
+
+def test_pairs_without_a_training_split_are_refused_before_a_folder_is_made(subwords, tmp_path):
+    corpus = ParallelCorpus("roses", {"valid": [("a rose", "eine Rose")]})
+    with pytest.raises(ValueError, match=r"The corpus 'roses' has the splits \['valid'\]. Received: 'train'"):
+        prepare_pairs(tmp_path / "pairs", corpus, subwords)
+    assert not (tmp_path / "pairs").exists()
 
 
 def test_a_folder_of_something_else_has_nothing_to_check(tmp_path):
