@@ -237,7 +237,8 @@ class TokenBatchOptimisation(Optimisation):
     clip_norm: float | None = Field(default=1.0, gt=0)
     epochs: int = Field(default=10, ge=1)
     batch_tokens: int = Field(default=1200, ge=1)
-    """Maximum number of positions per batch and side, padding included."""
+    """Maximum number of positions per batch and side, padding included. On JAX and PyTorch, rows and lengths are then
+    padded to multiples of 8, which may exceed it."""
     updates: int | None = Field(default=None, ge=1)
     """Training ends after this many updates, if `epochs` have not ended before. The last epoch is then a part of
     one, which the recorded speed counts as a whole one."""
