@@ -100,8 +100,8 @@ COMMAND = training_command(
         ),
     ),
     (
-        model_option("generate", "continue a text, or each line of standard input", "PREFIX"),
-        model_option("score", "score each line of standard input"),
+        model_option("generate", "continue a text, or lines of standard input, read 1,000 at a time", "PREFIX"),
+        model_option("score", "score the lines of standard input, read 1,000 at a time"),
     ),
     check=check_lm,
 )

@@ -109,7 +109,7 @@ COMMAND = training_command(
         ),
     ),
     (
-        model_option("translate", "translate the lines of standard input"),
+        model_option("translate", "translate the lines of standard input, read 1,000 at a time"),
         Option("overlap", "print how many subwords the languages share", default=False, settings=FLAG),
     ),
     check,
