@@ -18,7 +18,8 @@ def candidate_scores(scores, temperature, top_k=None, top_p=None):
 
     Args:
         scores: Scores of all words `[B, V]`.
-        temperature: Scores are divided by it; 0 excludes all words but the likeliest.
+        temperature: Scores are divided by it; 0 excludes all words but the likeliest. Of words with the same score,
+            the one with the smaller id counts as likelier.
         top_k: Number of likeliest words to keep, from 1 to `V`.
         top_p: Keeps the smallest set of likeliest words that has this probability, in (0, 1]; 1 keeps all.
 
@@ -37,7 +38,8 @@ def candidate_scores(scores, temperature, top_k=None, top_p=None):
     scores = scores - ops.max(scores, axis=-1, keepdims=True)  # 0 is the best one, at any temperature
     scores = scores / ops.where(drawing, temperature, 1.0)
     if top_k is None and top_p is None:
-        return ops.where(drawing | (scores == 0), scores, EXCLUDED)
+        likeliest = ops.arange(ops.shape(scores)[1]) == ops.argmax(scores, axis=-1)[:, None]
+        return ops.where(drawing | likeliest, scores, EXCLUDED)
     ranked = ops.flip(ops.sort(scores, axis=-1), axis=-1)
     probabilities = ops.softmax(ranked, axis=-1)
     before = ops.cumsum(probabilities, axis=-1) - probabilities
@@ -46,7 +48,10 @@ def candidate_scores(scores, temperature, top_k=None, top_p=None):
     reaching = ops.sum(ops.cast(within, "int32"), axis=-1, keepdims=True)
     allowed = ops.where(drawing, ops.minimum(reaching, ops.cast(top_k, "int32")), 1)
     least = ops.take_along_axis(ranked, allowed - 1, axis=-1)
-    return ops.where(scores < least, EXCLUDED, scores)
+    above, equal = (ops.cast(each, "int32") for each in (scores > least, scores == least))
+    room = allowed - ops.sum(above, axis=-1, keepdims=True)
+    kept = (scores > least) | ((scores == least) & (ops.cumsum(equal, axis=-1) <= room))
+    return ops.where(kept, scores, EXCLUDED)
 
 
 def generate_words(model, prefix, length, temperature=1.0, top_k=None, top_p=None, seed=None):

@@ -88,3 +88,13 @@ def test_ids_outside_the_vocabulary_raise():
     for ask in (lambda: small().score([[V]], [[1]]), lambda: small().generate([[-1]], 1)):
         with pytest.raises(ValueError, match=r"Word ids must be in \[0, 13\)"):
             ask()
+
+
+@pytest.mark.parametrize("limits", [(), (3, 1.0), (1, 1.0)])
+def test_of_equal_scores_the_first_words_are_the_likeliest(limits):
+    scores = np.array([[1.0, 2.0, 2.0, 2.0, 0.0], [3.0, 3.0, 3.0, 3.0, 3.0]])
+    greedy, drawn = (keras.ops.convert_to_numpy(candidate_scores(scores, t, *limits)) > EXCLUDED for t in (0.0, 1.0))
+    assert [np.flatnonzero(row).tolist() for row in greedy] == [[1], [0]]
+    number = limits[0] if limits else 5
+    assert drawn.sum(axis=1).tolist() == [number] * 2
+    assert drawn[1, :number].all()
