@@ -57,6 +57,9 @@ def replacing(path: str | Path) -> Iterator[Path]:
     Args:
         path: File or folder. Its parent must exist.
 
+    Raises:
+        ValueError: If the path ends with no name, as `.` and `..` do.
+
     Example:
 
     >>> folder = tempfile.mkdtemp()
@@ -67,6 +70,8 @@ def replacing(path: str | Path) -> Iterator[Path]:
     ['model']
     """
     path = Path(path)
+    if path.name in ("", ".."):
+        raise ValueError(f"Expected a path that ends with the name of a file or folder. Received: {str(path)!r}")
     unfinished = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}.", suffix=UNFINISHED))
     new, old = unfinished / path.name, unfinished / f"{OLD}{path.name}"
     try:

@@ -224,3 +224,15 @@ def test_a_lock_that_is_a_link_is_not_followed(tmp_path):
     with pytest.raises(ValueError, match=message), locked(tmp_path / "lock", ""):
         raise AssertionError("locked")
     assert not (tmp_path / "elsewhere").exists()
+
+
+@pytest.mark.parametrize("path", [".", "..", "folder/.."])
+def test_a_path_without_a_name_is_refused(path, tmp_path, monkeypatch):
+    (tmp_path / "folder").mkdir()
+    monkeypatch.chdir(tmp_path)
+    with (
+        pytest.raises(ValueError, match=r"ends with the name of a file or folder. Received: '"),
+        replacing(path) as new,
+    ):
+        new.mkdir()
+    assert [each.name for each in tmp_path.iterdir()] == ["folder"]

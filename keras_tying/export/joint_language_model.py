@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from keras_tying.data import Vocabulary
 from keras_tying.data.bitext import PAIR
-from keras_tying.export.rows import first_of_each_row, largest, option
+from keras_tying.export.rows import first_of_each_row, for_rows, largest, option
 from keras_tying.export.saving import check_backend, checked, save_signatures, trace
 from keras_tying.export.text import TextInGraph, split_at_whitespace
 
@@ -93,7 +93,7 @@ class ServedJointLanguageModel:
         return {"log_probabilities": tf.nn.log_softmax(tf.cast(self.model.scores(hidden), tf.float32))}
 
     def next_word(self, source, alignment, history, k):
-        k = checked(k, k >= 1, "k must be at least 1")
+        k = checked(for_rows(k, source, "k"), k >= 1, "k must be at least 1")
         scores = self.log_probabilities(source, alignment, history)["log_probabilities"]
         best = tf.math.top_k(scores, tf.minimum(largest(k), self.model.target_vocabulary_size))
         return {

@@ -6,7 +6,7 @@ import keras
 import tensorflow as tf
 
 from keras_tying.data import Vocabulary
-from keras_tying.export.rows import column, first_of_each_row, largest, option
+from keras_tying.export.rows import column, first_of_each_row, for_rows, largest, option
 from keras_tying.export.saving import check_exportable, checked, save_signatures, trace
 from keras_tying.export.text import TextInGraph
 from keras_tying.models.sampling import candidate_scores
@@ -95,8 +95,9 @@ class ServedLanguageModel:
         }
 
     def next_word(self, prefix, k):
-        k = checked(k, k >= 1, "k must be at least 1")
-        logits, _, _ = self._read(prefix)
+        k = checked(for_rows(k, prefix, "k"), k >= 1, "k must be at least 1")
+        inputs, _, lengths = self._words_of(prefix)
+        logits = self._logits_at(inputs, tf.cast(lengths, tf.int32) - 1)
         best = tf.math.top_k(tf.nn.softmax(logits), tf.minimum(largest(k), self.model.vocabulary_size))
         return {
             "words": first_of_each_row(self.text.decode(best.indices), k, ""),
@@ -104,6 +105,8 @@ class ServedLanguageModel:
         }
 
     def generate(self, prefix, length, temperature, top_k, top_p, seed):
+        options = {"length": length, "temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
+        length, temperature, top_k, top_p, seed = (for_rows(each, prefix, name) for name, each in options.items())
         length = checked(length, length >= 0, "length must be at least 0")
         temperature = checked(
             temperature,

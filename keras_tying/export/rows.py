@@ -2,6 +2,8 @@
 
 import tensorflow as tf
 
+from keras_tying.export.saving import checked
+
 
 def option(dtype: tf.DType, name: str | None = None) -> tf.TensorSpec:
     """An input that is a number `[]`, or one of each row `[B]`.
@@ -9,6 +11,12 @@ def option(dtype: tf.DType, name: str | None = None) -> tf.TensorSpec:
     TensorFlow Serving puts several requests into one batch only if all their inputs have rows.
     """
     return tf.TensorSpec(None, dtype, name)
+
+
+def for_rows(numbers: tf.Tensor, texts: tf.Tensor, name: str) -> tf.Tensor:
+    """The option of that name, checked to be one number or one of each of the texts `[B]`."""
+    fits = (tf.rank(numbers) == 0) | ((tf.rank(numbers) == 1) & (tf.size(numbers) == tf.size(texts)))
+    return checked(numbers, fits, f"{name} must be a number, or a list with a number for each row")
 
 
 def largest(numbers: tf.Tensor, *, least: int = 1) -> tf.Tensor:

@@ -7,7 +7,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_tying.data import Vocabulary, without_special_words
-from keras_tying.export.rows import first_of_each_row, largest, option
+from keras_tying.export.rows import first_of_each_row, for_rows, largest, option
 from keras_tying.export.saving import check_exportable, checked, trace, write_saved_model
 
 
@@ -76,7 +76,7 @@ class ServedWords(tf.Module):
         return {"vector": tf.where(known[:, None], tf.gather(self.matrix, ids), 0.0), "known": known}
 
     def similar_words(self, words, k):
-        k = checked(k, k >= 1, "k must be at least 1")
+        k = checked(for_rows(k, words, "k"), k >= 1, "k must be at least 1")
         ids, known = self._find(words)
         lengths = tf.maximum(self.lengths, 1e-12)
         queries = tf.gather(self.matrix, ids) / tf.gather(lengths, ids)[:, None]

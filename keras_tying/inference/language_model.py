@@ -46,7 +46,8 @@ class TrainedLanguageModel:
     """A language model with its words: text in, text out, on every backend of Keras.
 
     Words outside the vocabulary are replaced by `<unk>`. The methods give what the signatures of the SavedModel give,
-    except that the same seed draws other words there.
+    except that the same seed draws other words there, and as closely as the precision of the model allows: in bfloat16,
+    a long text that is read word by word rounds its state after each word.
 
     Args:
         model: A `LanguageModel`.

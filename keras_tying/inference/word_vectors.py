@@ -82,7 +82,7 @@ class TrainedWordVectors:
         return self.matrices[role]
 
     def _row(self, word: str) -> int:
-        if word not in self._rows:
+        if not isinstance(word, str) or word not in self._rows:
             near = get_close_matches(word, self.words, 3) if isinstance(word, str) else []
             hint = f" Words like it: {', '.join(near)}" if near else ""
             raise ValueError(f"The vectors have no word {word!r} among their {len(self.words):,}.{hint}")

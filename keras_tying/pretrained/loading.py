@@ -65,11 +65,15 @@ def open_trained(name_or_folder: str | os.PathLike, sha256: str | None = None) -
     folder = _folder(name_or_folder, sha256)
     check_folder(folder)
     run = Run(folder)
-    if (folder / MANIFEST).is_file():
-        read_preset(folder)
-    else:
+    preset = read_preset(folder) if (folder / MANIFEST).is_file() else None
+    if preset is None:
         run.check_finished()
-    return open_task(TASKS[run.settings().recipe.task], run), folder
+    task = run.settings().recipe.task
+    if preset is not None and preset.task != task:
+        raise ValueError(
+            f"{folder} is a damaged preset: {MANIFEST} has the task {preset.task!r}, its settings {task!r}."
+        )
+    return open_task(TASKS[task], run), folder
 
 
 def _folder(name_or_folder: str | os.PathLike, sha256: str | None) -> Path:

@@ -69,3 +69,12 @@ def test_rows_of_one_request_draw_different_texts_from_one_seed(exports):
 def test_a_number_out_of_range_in_any_row_is_refused(exports):
     with pytest.raises(tf.errors.InvalidArgumentError, match="k must be at least 1"):
         call(exports / "language_model", "next_word", {"prefix": ["the", "a"], "k": [3, 0]})
+
+
+@pytest.mark.parametrize(("model", "signature", "inputs"), CALLS)
+def test_an_option_of_another_number_of_rows_is_named(exports, model, signature, inputs):
+    rows = len(next(iter(inputs.values())))
+    for name in (name for name, values in inputs.items() if not isinstance(values[0], str)):
+        for numbers in ([1] * (rows + 1), [1], [[1] * rows]):
+            with pytest.raises(tf.errors.InvalidArgumentError, match=f"{name} must be a number, or a list with"):
+                call(exports / model, signature, {**inputs, name: numbers})

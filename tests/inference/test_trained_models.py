@@ -118,6 +118,8 @@ def test_links_to_words_far_ahead_are_like_links_to_words_ahead(joint, links):
 def test_words_without_vectors_are_named_with_words_like_them(vectors):
     with pytest.raises(ValueError, match=r"no word 'valeu' among their 298. Words like it: value"):
         vectors.similar_words("valeu")
+    with pytest.raises(ValueError, match=r"no word \['value'\] among"):
+        vectors.similar_words(["value"])
 
 
 def test_both_roles_of_an_untied_model_have_vectors(vectors):

@@ -250,6 +250,12 @@ def test_a_newer_format_is_refused(preset):
         kt.load(preset)
 
 
+def test_a_manifest_of_another_task_is_refused(preset):
+    change_manifest(preset, task="translation")
+    with pytest.raises(ValueError, match=r"preset.json has the task 'translation', its settings 'language_model'"):
+        kt.load(preset)
+
+
 def test_files_that_are_not_checked_are_refused(preset):
     files = json.loads((preset / MANIFEST).read_text())["files"]
     change_manifest(preset, files={name: sha256 for name, sha256 in files.items() if name != "model.json"})
