@@ -171,7 +171,7 @@ def _attention(trained: TrainedTranslator) -> Signature:
     def run(values: Inputs) -> Outputs:
         texts = [[each.decode() for each in values[name]] for name in ("sentences", "translations")]
         longest = [max((len(trained.subwords.encode(each)) for each in side), default=0) for side in texts]
-        check_size(len(texts[0]), longest[0] * longest[1])
+        check_size(len(texts[0]), min(longest[0], LONGEST_SENTENCE + 1) * longest[1])  # more of a source is not read
         found = [trained.attention(source, translation) for source, translation in zip(*texts, strict=True)]
         rows, sizes = len(found), np.array([each.weights.shape for each in found] or [(0, 0)]).max(axis=0)
         source = np.full((rows, sizes[1]), "", dtype=object)

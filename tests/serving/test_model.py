@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from keras_tying.inference import translator as inference_translator
 from keras_tying.serving import model as serving_model
 from keras_tying.serving import signatures
 from keras_tying.serving.model import ServedModel
@@ -163,6 +164,18 @@ def test_attention_of_long_texts_in_many_rows_is_refused(ask, translator, monkey
     ((status, content),) = ask(translator, {"signature_name": "attention", "inputs": inputs})
     assert status == 413
     assert "at most 20 numbers" in content["error"]
+
+
+def test_what_is_not_read_of_a_sentence_does_not_count(ask, translator, trained, monkeypatch):
+    sentence, translation = "a" * 60, "a rose"
+    monkeypatch.setattr(signatures, "LONGEST_SENTENCE", 20)
+    monkeypatch.setattr(inference_translator, "LONGEST_SENTENCE", 20)
+    size = trained["nmt"].attention(sentence, translation).weights.size
+    request = {"signature_name": "attention", "inputs": {"sentences": [sentence], "translations": [translation]}}
+    for largest, expected in [(size, 200), (size - 1, 413)]:
+        monkeypatch.setattr(signatures, "LARGEST_ANSWER", largest)
+        ((status, _),) = ask(translator, request)
+        assert status == expected
 
 
 @pytest.mark.parametrize(("rows", "status"), [(4, 200), (5, 413)])
