@@ -5,8 +5,9 @@ import json
 
 import pytest
 
+from keras_tying.serving import service
 from keras_tying.serving.limits import Limits
-from keras_tying.serving.replies import Reply
+from keras_tying.serving.replies import Reply, error_reply
 from keras_tying.serving.routes import named_sources
 from keras_tying.serving.service import Service
 
@@ -49,10 +50,28 @@ def test_a_model_is_asked_for_its_metadata(asked):
 
 
 @pytest.mark.parametrize("path", ["/v1/models/lm", "/v1/models/lm/versions/1"])
-def test_the_status_is_known_without_the_model(asked, path):
+def test_the_status_is_that_of_a_model_that_answers(asked, path):
     status, content = asked.answer("GET", path)
     assert (status, content["model_version_status"][0]["state"]) == (200, "AVAILABLE")
-    assert not asked.calls
+    assert asked.calls == [("lm", "metadata", b"")]
+
+
+def test_a_model_that_does_not_answer_in_time_has_the_status_503(asked, monkeypatch):
+    async def ask(*_):
+        await asyncio.sleep(60)
+
+    monkeypatch.setattr(service, "STATUS_SECONDS", 0.01)
+    monkeypatch.setattr(asked.service, "ask", ask)
+    status, content = asked.answer("GET", "/v1/models/lm")
+    assert (status, content) == (503, {"error": "lm did not answer within 0.01 seconds. Ask again later."})
+
+
+def test_the_status_of_a_model_that_fails_is_its_error(asked, monkeypatch):
+    async def ask(*_):
+        return error_reply(503, "3 replicas of lm died.")
+
+    monkeypatch.setattr(asked.service, "ask", ask)
+    assert asked.answer("GET", "/v1/models/lm") == (503, {"error": "3 replicas of lm died."})
 
 
 def test_the_models_are_listed(asked):
