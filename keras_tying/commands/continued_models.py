@@ -24,7 +24,7 @@ def continued_task(arguments: argparse.Namespace, settings_of: Callable[[Recipe]
 
     Raises:
         ValueError: If a model is of another task, the models differ in their words or in more than their dropout, or
-            the settings change more of the first than its dropout.
+            the settings change more of the first than its dropout, or its tokenization.
 
     Reference:
         Izmailov et al., Averaging Weights Leads to Wider Optima and Better Generalization, 2018.
@@ -53,6 +53,11 @@ def continued_task(arguments: argparse.Namespace, settings_of: Callable[[Recipe]
         given = [each for each in arguments.set if each.startswith("model.")]
         changed = " ".join(each for each in given if not _is_dropout(each.partition("=")[0]))
         raise ValueError(f"--from keeps the model of {name}; only its dropout can change. Received: --set {changed}")
+    if settings.recipe.data.tokenization != start.tokenization:
+        raise ValueError(
+            f"--from keeps the tokenization of {name}. Expected: {start.tokenization!r}. Received: "
+            f"{settings.recipe.data.tokenization!r}. Leave it out"
+        )
     task = LanguageModelTask(settings)
     task.start = start.trained(_mean_model([folder for _, folder in opened]))
     return task

@@ -177,6 +177,7 @@ def test_training_goes_on_from_the_mean_of_several_models(command, tmp_path):
         ("--from embedded_small_tied ptb_small_tied", "the same words and layers"),
         ("--from word2vec", "is a model of train/word2vec.py"),
         ("--from embedded_small_tied --set model.units=3", "--from keeps the model of embedded_small_tied"),
+        ("--from embedded_small_tied --set data.tokenization=words", "--from keeps the tokenization of embedded_small"),
         ("--from nothing", "no trained model 'nothing'"),
     ],
 )
