@@ -38,6 +38,7 @@ def predict(
         seconds: Time to wait for the answer.
 
     Raises:
+        ValueError: If an input is not texts or numbers of one kind, in lists of one length.
         grpc.RpcError: If there is no answer, or it is an error: `code()` and `details()` say which.
     """
     request = PredictRequest()
@@ -48,7 +49,13 @@ def predict(
     if label is not None:
         request.model_spec.version_label = label
     for name, value in inputs.items():
-        request.inputs[name].CopyFrom(tf.make_tensor_proto(value))
+        try:
+            request.inputs[name].CopyFrom(tf.make_tensor_proto(value))
+        except (TypeError, ValueError):
+            raise ValueError(
+                f"inputs: {name!r} is not a tensor. Expected: texts or numbers of one kind, in lists of one length. "
+                f"Received: {json.dumps(value)}"
+            ) from None
     outputs = PredictionServiceStub(channel).Predict(request, timeout=seconds).outputs
     return {name: plain(tf.make_ndarray(outputs[name]).tolist()) for name in sorted(outputs)}
 
@@ -85,6 +92,8 @@ def main(arguments: list[str] | None = None) -> None:
     with grpc.insecure_channel(options.pop("address")) as channel:
         try:
             print(json.dumps({"outputs": predict(channel, **options)}, ensure_ascii=False))
+        except ValueError as error:
+            raise SystemExit(f"error: {error}") from None
         except grpc.RpcError as error:
             raise SystemExit(f"error: {error.code().name}: {error.details()}") from None
 

@@ -204,6 +204,16 @@ def test_the_grpc_client_takes_a_json_object(capsys, inputs):
     assert f'expected a JSON object such as {{"prefix": ["the"]}}. Received: {inputs}\n' in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("value", ["null", '["a", 1]', '[["a"], ["a", "b"]]', '{"a": 1}', '["\\ud800"]'])
+def test_the_grpc_client_says_which_input_is_no_tensor(value):
+    pytest.importorskip("tensorflow_serving", reason="needs the extra serving")
+    arguments = ["localhost:9", "lm", "next_word", f'{{"prefix": {value}}}']
+    with pytest.raises(SystemExit) as error:
+        module(SERVING / "grpc_client.py").main(arguments)
+    assert re.fullmatch("error: inputs: 'prefix' is not a tensor. Expected: .*", error.value.code)
+    assert error.value.code.endswith(f"Received: {value}")
+
+
 @pytest.mark.parametrize(
     ("answer", "wrong"),
     [('"an"', '"the"'), ('"tokens": [9, 1]', '"tokens": [9, 2]'), ('"tokens"', '"words"'), ("k must be", "k may be")],
