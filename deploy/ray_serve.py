@@ -36,6 +36,8 @@ MOST_AT_A_REPLICA = 32
 LOGS = "/tmp/ray/session_latest/logs/serve"
 LIMITS = {"request_bytes": "of the body", "sentences": "rows", "characters": "of a text", "words": "`k` and `length`"}
 """What each of `keras_tying.serving.limits.Limits` limits, for the help."""
+LEAST = {"port": 1, "replicas": 1, "cpus": 1, "gates": 1, "batch": 1, "wait_ms": 0, "queue": 1, "timeout": 0}
+"""The smallest value of each number that is given."""
 
 
 @serve.deployment
@@ -136,6 +138,12 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
             option, type=int, default=field.default, help=f"{LIMITS[field.name]} (default: %(default)s)"
         )
     options = parser.parse_args(arguments)
+    for name, least in LEAST.items():
+        if not getattr(options, name) >= least:
+            option = f"--{name.replace('_', '-')}"
+            parser.error(f"{option} must be at least {least}. Received: {getattr(options, name)}")
+    if options.port > 65535:
+        parser.error(f"--port must be at most 65535. Received: {options.port}")
     try:
         options.limits = Limits(**{field.name: getattr(options, field.name) for field in fields(Limits)})
         options.models = {name: checked_source(each) for name, each in named_sources(options.models).items()}
@@ -178,8 +186,8 @@ def start(options: argparse.Namespace) -> None:
             f"error: Expected a cluster without the application {APPLICATION}. Received: one with it. Stop it there: "
             f'python -c "{stop}"'
         )
-    serve.start(http_options={"host": options.host, "port": options.port, "request_timeout_s": options.timeout})
     try:
+        serve.start(http_options={"host": options.host, "port": options.port, "request_timeout_s": options.timeout})
         serve.run(application(options), name=APPLICATION)
     except (RuntimeError, TimeoutError, RayError, RayServeException) as error:
         serve.delete(APPLICATION)

@@ -109,6 +109,11 @@ def script(monkeypatch):
     ("arguments", "error"),
     [
         ([MODEL, "--sentences", "0"], "`sentences` must be at least 1. Received: sentences=0"),
+        ([MODEL, "--replicas", "0"], "--replicas must be at least 1. Received: 0"),
+        ([MODEL, "--gates", "0"], "--gates must be at least 1. Received: 0"),
+        ([MODEL, "--queue", "-5"], "--queue must be at least 1. Received: -5"),
+        ([MODEL, "--wait-ms", "nan"], "--wait-ms must be at least 0. Received: nan"),
+        ([MODEL, "--port", "70000"], "--port must be at most 65535. Received: 70000"),
         (["nothing"], "There is no trained model 'nothing'"),
         (["mine=runs/nothing"], "There is no folder runs/nothing."),
         (["mine=./docs"], "docs is not a run and not a preset"),
@@ -156,9 +161,11 @@ def test_why_there_is_no_cluster_is_one_line(script, kind):
     script.serve.start.assert_not_called()
 
 
+@pytest.mark.parametrize("step", ["start", "run"])
 @pytest.mark.parametrize("kind", [RuntimeError, TimeoutError, Errors.RayError, Errors.RayServeException])
-def test_why_a_service_does_not_start_is_one_line(script, kind):
-    script.serve.run.side_effect = kind("Deploying failed:\nTraceback (most recent call last):\nOSError: no space")
+def test_why_a_service_does_not_start_is_one_line(script, kind, step):
+    error = kind("Deploying failed:\nTraceback (most recent call last):\nOSError: no space")
+    getattr(script.serve, step).side_effect = error
     with pytest.raises(SystemExit, match=r"^error: The service did not start: OSError: no space .*/logs/serve\.$"):
         script.start(script.parse([MODEL]))
     script.serve.delete.assert_called_once_with("keras-tying")
