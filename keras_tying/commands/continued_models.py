@@ -53,12 +53,12 @@ def continued_task(arguments: argparse.Namespace, settings_of: Callable[[Recipe]
         given = [each for each in arguments.set if each.startswith("model.")]
         changed = " ".join(each for each in given if not _is_dropout(each.partition("=")[0]))
         raise ValueError(f"--from keeps the model of {name}; only its dropout can change. Received: --set {changed}")
-    if settings.recipe.data.tokenization != start.tokenization:
+    task = LanguageModelTask(settings)
+    if task.tokenization != start.tokenization:
         raise ValueError(
             f"--from keeps the tokenization of {name}. Expected: {start.tokenization!r}. Received: "
-            f"{settings.recipe.data.tokenization!r}. Leave it out"
+            f"{task.tokenization!r}. Leave it out"
         )
-    task = LanguageModelTask(settings)
     task.start = start.trained(_mean_model([folder for _, folder in opened]))
     return task
 
