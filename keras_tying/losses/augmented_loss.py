@@ -23,18 +23,18 @@ class AugmentedLoss(SequenceCrossEntropy):
     for each distinct word of a chunk. `z` includes the output bias: equation 3.1 of the paper has `W h`, its text
     divides "the logits". The loss needs the embeddings of the model, so it cannot be computed from logits alone.
 
-    By default no gradient flows through the target `y~`. A tied model needs that gradient. The scores in `y~` grow
-    with the square of the norm of the embeddings, `z` only with the norm, because hidden states are bounded.
-    Without the gradient, training makes the embeddings longer to bring `z` closer to the target, which moves the
-    target further away, and the perplexity grows without bound.
+    By default no gradient flows through the target `y~`. The tied models of the zoo have that gradient. The scores in
+    `y~` grow with the square of the norm of the embeddings, `z` only with the norm, because hidden states are
+    bounded. So in a tied model, longer embeddings, which bring `z` closer to a target, also move the target away. The
+    paper does not say which it used; what the gradient changes is not measured.
 
     Args:
         gamma: Float at least 0. The paper sets 0.5 to 0.8 on Penn Treebank and 1.0 to 1.5 on WikiText-2.
             Defaults to 0.65.
         tau: Positive float, the temperature. Defaults to 20.
         cross_entropy_weight: Float at least 0, the weight of `J`. Defaults to 1.
-        target_gradient: Boolean, whether the gradient also flows through `y~`; set it for tied models. Defaults to
-            `False`.
+        target_gradient: Boolean, whether the gradient also flows through `y~`, as in the tied models of the zoo.
+            Defaults to `False`.
         reduction: See `SequenceCrossEntropy`, as for the arguments below.
         name: Optional name.
         dtype: See there.
