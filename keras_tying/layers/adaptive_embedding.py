@@ -7,7 +7,7 @@ import keras
 from keras import initializers, ops
 
 from keras_tying.backend import ANY_SHAPE
-from keras_tying.backend.keras_internals.calls import set_mask, variables_as_they_are
+from keras_tying.backend.keras_internals.calls import mark_padding, variables_as_they_are
 from keras_tying.checks import check_integer
 from keras_tying.layers.initial_weights import another
 from keras_tying.layers.lookup import lookup
@@ -195,12 +195,7 @@ class AdaptiveEmbedding(Shareable, keras.layers.Layer):
             ids = ops.cast(ids, "int32")
         frequent, *others = (self._rows(k, ids) for k in range(len(self.bands)))
         projections = ops.cast(ops.concatenate(self.projections), self.compute_dtype)
-        return self._mark_padding(frequent + ops.matmul(ops.concatenate(others, axis=-1), projections), ids)
-
-    def _mark_padding(self, vectors, ids):
-        if self.mask_zero:
-            set_mask(vectors, ops.not_equal(ids, 0))
-        return vectors
+        return mark_padding(self, frequent + ops.matmul(ops.concatenate(others, axis=-1), projections), ids)
 
     def _rows(self, k, ids):
         """Vectors `[..., D_k]` of the ids of band `k`, zeros for other ids.
@@ -253,7 +248,7 @@ class AdaptiveEmbedding(Shareable, keras.layers.Layer):
     def compute_output_spec(self, inputs, reverse=False):
         dtype = "float32" if reverse else self.compute_dtype
         output = keras.KerasTensor(self.compute_output_shape(inputs.shape, reverse), dtype=dtype)
-        return output if reverse else self._mark_padding(output, inputs)
+        return output if reverse else mark_padding(self, output, inputs)
 
     def compute_output_shape(self, input_shape, reverse=False):
         return (*input_shape[:-1], self.input_dim) if reverse else (*input_shape, self.output_dim)

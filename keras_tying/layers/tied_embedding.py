@@ -5,7 +5,7 @@ import copy
 import keras
 from keras import constraints, initializers, ops, regularizers
 
-from keras_tying.backend.keras_internals.calls import variables_as_they_are
+from keras_tying.backend.keras_internals.calls import mark_padding, variables_as_they_are
 from keras_tying.backend.keras_internals.quantizable_embedding import QuantizableEmbedding
 from keras_tying.checks import check_number
 from keras_tying.layers.initial_weights import another
@@ -177,7 +177,7 @@ class TiedEmbedding(Shareable, QuantizableEmbedding):
         if keras.backend.standardize_dtype(ids.dtype) not in ("int32", "int64"):
             ids = ops.cast(ids, "int32")
         vectors = ops.cast(lookup(self.embeddings, ids, alone=not self.tie_weights), self.compute_dtype)
-        return self.mark_padding(vectors, ids)
+        return mark_padding(self, vectors, ids)
 
     def compute_mask(self, inputs, mask=None):
         """The mask of hidden states, which scores keep. Lookups set theirs in `call`."""
@@ -186,7 +186,7 @@ class TiedEmbedding(Shareable, QuantizableEmbedding):
     def compute_output_spec(self, inputs, reverse=False):
         dtype = (reverse and self.reverse_dtype) or self.compute_dtype
         output = keras.KerasTensor(self.compute_output_shape(inputs.shape, reverse), dtype=dtype)
-        return output if reverse else self.mark_padding(output, inputs)
+        return output if reverse else mark_padding(self, output, inputs)
 
     def compute_output_shape(self, input_shape, reverse=False):
         return (*input_shape[:-1], self.input_dim) if reverse else (*input_shape, self.output_dim)

@@ -1,16 +1,19 @@
 """Masks of tensors, casts of variables, and the layers by which symbolic tensors were made."""
 
 import keras
+from keras import ops
 from keras.src import backend
 
 
-def set_mask(tensor, mask):
-    """Sets the mask of a tensor.
+def mark_padding(layer, vectors, ids):
+    """`vectors` that an embedding layer looked up for `ids`, with the mask of its `mask_zero`.
 
     `set_keras_mask`: the public `compute_mask` does not receive the argument `reverse` of `TiedEmbedding`, and float
     inputs can be ids as well as hidden states.
     """
-    backend.set_keras_mask(tensor, mask)
+    if layer.mask_zero:
+        backend.set_keras_mask(vectors, ops.not_equal(ids, 0))
+    return vectors
 
 
 def mask_of(tensor):

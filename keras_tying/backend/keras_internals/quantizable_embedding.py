@@ -3,7 +3,7 @@
 import keras
 from keras import ops
 
-from keras_tying.backend.keras_internals.calls import set_mask
+from keras_tying.backend.keras_internals.calls import mark_padding
 
 
 class QuantizableEmbedding(keras.layers.ReversibleEmbedding):
@@ -54,12 +54,6 @@ class QuantizableEmbedding(keras.layers.ReversibleEmbedding):
         """Logits from the products with the matrix."""
         raise NotImplementedError
 
-    def mark_padding(self, vectors, ids):
-        """`vectors` of `ids` with the mask of `mask_zero`."""
-        if self.mask_zero:
-            set_mask(vectors, ops.not_equal(ids, 0))
-        return vectors
-
     def dequantized_output(self):
         """The quantized matrix of scores as floats `[V, H]`, with the LoRA delta if it is that of lookups."""
         if self.tie_weights:
@@ -69,7 +63,7 @@ class QuantizableEmbedding(keras.layers.ReversibleEmbedding):
     def _int8_call(self, inputs, reverse=False):
         if reverse:
             return self.finish(self._scores(inputs))
-        return self.mark_padding(ops.cast(self._vectors(inputs), self.compute_dtype), inputs)
+        return mark_padding(self, ops.cast(self._vectors(inputs), self.compute_dtype), inputs)
 
     _int4_call = _int8_call
 
