@@ -7,8 +7,8 @@ from typing import Any
 
 from keras_tying.files import supersede, write_atomically
 from keras_tying.tables import dump_table, validate_table
-from keras_tying.training.checkpoints import CheckpointStore
-from keras_tying.training.progress import Progress, read_progress
+from keras_tying.training.engine import newest_progress
+from keras_tying.training.progress import Progress
 from keras_tying.training.runs import Run, RunSettings, real_paths
 from keras_tying.zoo.recipes import DECIDING, check_recordable
 
@@ -113,9 +113,7 @@ def _with_epochs(run: Run, epochs: int) -> RunSettings:
     optimisation = settings.recipe.optimisation
     if epochs == optimisation.epochs:
         return settings
-    store = CheckpointStore(run.checkpoints)
-    newest = store.newest() if run.checkpoints.is_dir() else None
-    progress = read_progress(newest.progress, str(store.index)) if newest else Progress()
+    progress = newest_progress(run) or Progress()
     if optimisation.final_learning_rate is not None:
         raise ValueError(
             f"The learning rate of {run.folder} falls over all of its {optimisation.epochs} epochs to "

@@ -202,12 +202,19 @@ def check_continues(task: Task, run: Run, from_scratch: bool = False) -> None:
         FileNotFoundError: If training has begun and no checkpoint is left, or the best epoch is lost.
         ValueError: If a checkpoint is left, with `from_scratch`.
     """
-    store = CheckpointStore(run.checkpoints)
-    newest = store.newest()
-    progress = read_progress(newest.progress, str(store.index)) if newest else None
+    progress = newest_progress(run)
     _check_start(run, progress, from_scratch)
     if task.best_metric is not None and progress is not None and progress.history:
         BestEpoch(run.best, task.best_metric).saved(progress.history)
+
+
+def newest_progress(run: Run) -> Progress | None:
+    """Where the newest intact checkpoint of a run stands; `None` if there is none. No folder is made."""
+    if not run.checkpoints.is_dir():
+        return None
+    store = CheckpointStore(run.checkpoints)
+    newest = store.newest()
+    return read_progress(newest.progress, str(store.index)) if newest else None
 
 
 def _check_start(run: Run, progress: Progress | None, from_scratch: bool) -> None:
