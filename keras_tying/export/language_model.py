@@ -138,7 +138,7 @@ class ServedLanguageModel:
             inputs = checked(inputs, inputs != 0, message)
         return inputs, targets, lengths
 
-    def _read(self, prefix, room=0):
+    def _read(self, prefix, room):
         """Runs the model on prefixes.
 
         Args:

@@ -48,10 +48,10 @@ def candidate_scores(scores, temperature, top_k=None, top_p=None):
     reaching = ops.sum(ops.cast(within, "int32"), axis=-1, keepdims=True)
     allowed = ops.where(drawing, ops.minimum(reaching, ops.cast(top_k, "int32")), 1)
     least = ops.take_along_axis(ranked, allowed - 1, axis=-1)
-    above, equal = (ops.cast(each, "int32") for each in (scores > least, scores == least))
-    room = allowed - ops.sum(above, axis=-1, keepdims=True)
-    kept = (scores > least) | ((scores == least) & (ops.cumsum(equal, axis=-1) <= room))
-    return ops.where(kept, scores, EXCLUDED)
+    above, equal = scores > least, scores == least
+    room = allowed - ops.sum(ops.cast(above, "int32"), axis=-1, keepdims=True)
+    first = ops.cumsum(ops.cast(equal, "int32"), axis=-1) <= room
+    return ops.where(above | (equal & first), scores, EXCLUDED)
 
 
 def generate_words(model, prefix, length, temperature=1.0, top_k=None, top_p=None, seed=None):
