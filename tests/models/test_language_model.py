@@ -6,7 +6,7 @@ from scipy.special import expit as sigmoid
 
 from keras_tying import losses, metrics, zoo
 from keras_tying.layers import LSTM, CarriedState, TiedEmbedding
-from keras_tying.models import Example, JointLanguageModel, LanguageModel, Losses, NextWordModel, Translator
+from keras_tying.models import Example, LanguageModel, Losses
 from keras_tying.optimizers import ClippedSGD
 from keras_tying.regularizers import ProjectionRegularizer
 from keras_tying.zoo import recurrent_language_model
@@ -411,42 +411,6 @@ def test_invalid_arguments_raise(arguments, message):
         small(**arguments)
 
 
-class Doubling(TiedEmbedding):
-    def call(self, inputs, reverse=False):
-        return 2 * super().call(inputs, reverse=reverse)
-
-
-class DoublingLast(TiedEmbedding):
-    def finish(self, logits):
-        return 2 * super().finish(logits)
-
-
-class OtherOutput(TiedEmbedding):
-    @property
-    def output_embeddings(self):
-        return 2 * super().output_embeddings
-
-
-@pytest.mark.parametrize(
-    ("embedding", "message"),
-    [
-        (Doubling(V, H), "that scores words as they do"),
-        (DoublingLast(V, H), "that scores words as they do"),
-        (OtherOutput(V, H), "that scores words as they do"),
-        (TiedEmbedding(V, H, activity_regularizer="l2"), "no activity_regularizer"),
-    ],
-)
-def test_an_embedding_whose_scores_the_loss_cannot_know_is_refused(embedding, message):
-    units = keras.layers.Dense(H)
-    for make in (
-        lambda: LanguageModel(embedding, [units]),
-        lambda: JointLanguageModel(embedding, [units]),
-        lambda: Translator(embedding, units=H),
-    ):
-        with pytest.raises(ValueError, match=message):
-            make()
-
-
 def test_scoring_leaves_no_losses_of_its_graph(rng):
     tokens = rng.integers(0, V, (2, 5))
     model = zoo.awd_lstm(vocabulary_size=V, embedding_size=H, units=6)
@@ -524,49 +488,6 @@ def test_loss_is_the_one_given_to_compile(rng):
     assert type(model.loss) is losses.SequenceCrossEntropy
     model.compile("sgd", losses.SequenceCrossEntropy(reduction="mean_with_sample_weight"))
     assert model.loss.reduction == "mean_with_sample_weight"
-
-
-class Stepwise(LanguageModel):
-    """Trains as the guide of Keras on custom training steps does: the loss of predictions, outside the model."""
-
-    def train_step(self, data):
-        words, targets = data
-        with tf.GradientTape() as tape:
-            loss = self.compute_loss(y=targets, y_pred=self(words, training=True))
-        self.optimizer.apply(tape.gradient(loss, self.trainable_variables), self.trainable_variables)
-        return {"loss": loss}
-
-
-def test_the_loss_of_logits_is_that_of_the_hidden_states(rng):
-    words = rng.integers(0, V, (4, 5))
-    layers = [LSTM(H, return_sequences=True, return_state=True)]
-    model = Stepwise(TiedEmbedding(V, H, embeddings_regularizer="l2"), layers)
-    model.compile(ClippedSGD(0.5))
-    expected = model.evaluate(words, words, verbose=0, return_dict=True)["loss"]
-    assert float(model.compute_loss(y=words, y_pred=model(words))) == pytest.approx(expected, rel=1e-5)
-    losses_of_epochs = model.fit(words, words, epochs=3, verbose=0).history["loss"]
-    assert losses_of_epochs == sorted(losses_of_epochs, reverse=True)
-
-
-class Bigram(NextWordModel):
-    def __init__(self, vocabulary_size, units=H, **kwargs):
-        super().__init__(**kwargs)
-        self.embedding = self.output_embedding = TiedEmbedding(vocabulary_size, units)
-
-    def call(self, inputs, targets=None, sample_weight=None, training=None):
-        if isinstance(inputs, Example):
-            inputs, targets, sample_weight = inputs
-        return self.outputs_of(self.embedding(inputs), targets, sample_weight, training)
-
-
-def test_a_model_without_a_configuration_exports_and_refuses_to_be_saved_whole(rng, tmp_path):
-    model, words = Bigram(V), rng.integers(0, V, (2, 3))
-    scores = model.predict(words, verbose=0)
-    with pytest.raises(NotImplementedError, match=r"Bigram needs a `get_config`.*without \['vocabulary_size'\]"):
-        model.save(tmp_path / "model.keras")
-    model.export(tmp_path / "exported", verbose=False, input_signature=[keras.InputSpec("int32", (None, None))])
-    exported = tf.saved_model.load(tmp_path / "exported")
-    np.testing.assert_allclose(exported.serve(tf.constant(words, "int32")), scores, rtol=1e-5)
 
 
 def test_initializer_objects_draw_other_numbers_for_each_variable():
