@@ -3,7 +3,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_tying.backend.keras_internals.calls import set_mask
 from keras_tying.layers import LSTM, RecurrentHighway, TiedEmbedding, WordDropout
 from keras_tying.losses import OutputProjection, SequenceCrossEntropy, linear_cross_entropy
 from keras_tying.losses.fused_cross_entropy import losses_from_logits, token_losses
@@ -22,7 +21,7 @@ def batch(rng):
 
 
 def masked(tensor, mask=MASK):
-    set_mask(tensor, tf.constant(mask))
+    keras.src.backend.set_keras_mask(tensor, tf.constant(mask))
     return tensor
 
 
