@@ -222,10 +222,13 @@ def augmentation_claims():
     by_beta, by_tau = (results("subspace")[key]["distance"] for key in ("by_beta", "by_tau"))
     assert all(curve == sorted(curve, reverse=True) for curve in (by_beta, by_tau))
     _, at_two, _, at_ten, _ = by_tau
-    constant = results("augmented_loss/glorot_tied_tau_20_constant_screening_s1")
-    assert len(constant["history"]) == 10
+    gradient, constant = (
+        results(f"augmented_loss/glorot_tied_tau_20{ending}_screening_s1") for ending in ("", "_constant")
+    )
+    assert len(gradient["history"]) == len(constant["history"]) == 10
     return [
-        f"after ten epochs the validation perplexity is {constant['validation_perplexity']:.1f}",
+        f"validation perplexity after ten epochs is {gradient['validation_perplexity']:.1f} with the gradient and "
+        f"{constant['validation_perplexity']:.1f} without, with one seed each.",
         f"{first:.1f} after the first thirty epochs and {second:.1f} after thirty more, and the test perplexity was "
         f"{twice['test_perplexity']:.1f}",
         "Here AL gains {:.1f} there and RE {:.1f}, and both gain about the same".format(*gains),
