@@ -115,7 +115,7 @@ def measure_distance(ids: np.ndarray, beta: float, tau: float, seed: int, settin
     cut = windows(text, settings.batch_size, settings.steps)
     model.carry_state(settings.batch_size)
     loss = AugmentedLoss.proportional(beta, tau, types, reduction="mean")
-    optimizer = make_optimizer(settings, cut.batches)
+    optimizer = make_optimizer(settings, settings.epochs * cut.batches)
     model.compile(optimizer, loss, steps_per_execution=cut.batches)
     start = time.monotonic()
     history = model.fit(

@@ -12,7 +12,7 @@ PNG = b"\x89PNG"
 
 def test_the_augmented_loss_draws_the_embeddings_together(train_ids):
     apart, together = (measure_distance(train_ids, beta, 10.0, 1, TINY) for beta in (0.0, 1.0))
-    assert together["distance"] < 0.8 * apart["distance"]
+    assert together["distance"] < 0.5 * apart["distance"]
     assert {name: apart[name] for name in ("device", "commit")} == {n: environment()[n] for n in ("device", "commit")}
     assert apart["wall_time_seconds"] > 0
 
