@@ -18,6 +18,7 @@ import sys
 import tempfile
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 
 from matplotlib.figure import Figure
@@ -98,20 +99,23 @@ def train(run: Path, data_dir: Path, epochs: int, chance: random.Random | None) 
 
     started, kills, memory = time.monotonic(), [], []
     next_kill = started + minutes_until_next(chance)
-    while process.poll() is None:
-        time.sleep(SECONDS_BETWEEN_SAMPLES)
-        now = time.monotonic()
-        for number, (pid, since) in workers.copy().items():
-            if psutil.pid_exists(pid):
-                resident = round(psutil.Process(pid).memory_info().rss / MEBIBYTE)
-                memory.append([round(now - started), number, round(now - since), resident])
-        if chance and workers and now > next_kill:
-            number, signal_sent = chance.choice([*workers]), chance.choice([signal.SIGKILL, signal.SIGTERM])
-            if psutil.pid_exists(workers[number][0]):
-                psutil.Process(workers[number][0]).send_signal(signal_sent)
-                kills.append([round(now - started), number, signal_sent.name])
-                print(f"{kills[-1]}", flush=True)
-            next_kill = now + minutes_until_next(chance)
+    try:
+        while process.poll() is None:
+            time.sleep(SECONDS_BETWEEN_SAMPLES)
+            now = time.monotonic()
+            for number, (pid, since) in workers.copy().items():
+                with suppress(psutil.NoSuchProcess):  # it was killed
+                    resident = round(psutil.Process(pid).memory_info().rss / MEBIBYTE)
+                    memory.append([round(now - started), number, round(now - since), resident])
+            if chance and workers and now > next_kill:
+                number, signal_sent = chance.choice([*workers]), chance.choice([signal.SIGKILL, signal.SIGTERM])
+                with suppress(psutil.NoSuchProcess):
+                    psutil.Process(workers[number][0]).send_signal(signal_sent)
+                    kills.append([round(now - started), number, signal_sent.name])
+                    print(f"{kills[-1]}", flush=True)
+                next_kill = now + minutes_until_next(chance)
+    finally:
+        process.terminate()
     if process.returncode:
         raise RuntimeError(f"The run in {run} ended with {process.returncode}.")
     return {

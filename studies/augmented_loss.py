@@ -14,7 +14,7 @@ from keras_tying.zoo.recipes import load_recipe, recipe_folder
 from studies.cards import values_of
 from studies.pages import DASH, MISSING, Section, mean_and_range, number, page, plot, provenance, section, table
 from studies.plots import COLOURS, panels, write_png
-from studies.results import read_results, write_results
+from studies.results import read_results, read_runs, write_results
 from studies.subspace import SubspaceSettings, sweep
 
 
@@ -83,15 +83,13 @@ def trial_table(content: Trials, results: Path) -> str:
 
     Within each training the best validation perplexity comes first.
     """
-    seeds: dict[tuple[str, str], list[dict[str, Any]]] = {}
-    for path in sorted((results / content.folder).glob("*_s[0-9]*.json")):
-        name, training, _ = path.stem.rsplit("_", 2)
-        seeds.setdefault((name, training), []).append(read_results(path) or {})
-    if not seeds:
+    runs = read_runs(results / content.folder)
+    if not runs:
         return ""
     rows = []
-    for (name, training), each in seeds.items():
-        valid, test = ([run[f"{split}_perplexity"] for run in each] for split in ("validation", "test"))
+    for run, seeds in runs.items():
+        name, training = run.rsplit("_", 1)
+        valid, test = ([seed[f"{split}_perplexity"] for seed in seeds] for split in ("validation", "test"))
         shown = DASH if training == content.without_test else mean_and_range(test)
         rows.append((training, statistics.fmean(valid), [name, training, mean_and_range(valid, count=True), shown]))
     ordered = [row for *_, row in sorted(rows, key=lambda row: row[:2])]

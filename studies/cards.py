@@ -106,14 +106,13 @@ def values_of(name: str, metric: str, folder: Path) -> list[float]:
     return [results[metric] for results in read_seeds(folder / "results", name) if results.get(metric) is not None]
 
 
-def measured_otherwise(name: str, split: str, way: str, folder: Path) -> str:
-    """The perplexity of a recipe in one of `EVALUATIONS`; if not all seeds have it, with their plain perplexity.
+def measured_otherwise(seeds: list[dict[str, Any]], split: str, way: str) -> str:
+    """The perplexity of a run in one of `EVALUATIONS`; if not all seeds have it, with their plain perplexity.
 
     A seed has diverged if the perplexity of the validation text, which chooses the settings, is no number: `null` or,
     in older results, NaN.
     """
     plain, chosen_by = f"{split}_perplexity", f"validation_perplexity_{way}"
-    seeds = read_seeds(folder / "results", name)
     tried = [seed for seed in seeds if chosen_by in seed]
     found = [seed for seed in tried if seed[chosen_by] is not None and math.isfinite(seed[chosen_by])]
     diverged = [seed for seed in tried if seed not in found]
@@ -191,9 +190,10 @@ def metric_table(name: str, recipe: LanguageModelRecipe, cells: list[Cell], fold
         ]
         for metric in METRICS
     ]
+    seeds = read_seeds(folder / "results", name)
     for way, title in EVALUATIONS.items():
         for split in ("validation", "test"):
-            if (shown := measured_otherwise(name, split, way, folder)) != NOT_MEASURED:
+            if (shown := measured_otherwise(seeds, split, way)) != NOT_MEASURED:
                 rows.append([f"{split} perplexity, {title}", DASH, shown, *[""] * len(names)])
     size = f"{recipe.measured.parameters:,}" if recipe.measured else NOT_MEASURED
     rows.append(["parameters", (recipe.published and recipe.published.parameters) or DASH, size, *[""] * len(names)])
@@ -298,8 +298,10 @@ def recipe_table(
         place: Where their cards are.
         ways: Titles of other ways to measure. They have a column if a recipe was measured so.
     """
+    results = {name: read_seeds(folder / "results", name) for name in recipes}
     otherwise = {
-        title: {name: measured_otherwise(name, "test", way, folder) for name in recipes} for way, title in ways.items()
+        title: {name: measured_otherwise(seeds, "test", way) for name, seeds in results.items()}
+        for way, title in ways.items()
     }
     shown = [title for title, column in otherwise.items() if any(each != NOT_MEASURED for each in column.values())]
     rows = []

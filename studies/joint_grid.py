@@ -257,8 +257,9 @@ def train_grid(
     todo = [each for each in todo if (each[0], each[2]) not in measured]
     if not todo:
         return
-    runs.mkdir(parents=True, exist_ok=True)
-    with locked(runs / "grid.lock"):  # links that two processes make at once would differ
+    for needed in (runs, alignment.parent):
+        needed.mkdir(parents=True, exist_ok=True)
+    with locked(alignment.parent / "grid.lock"):  # links that two processes make at once would differ
         texts = bitexts(_files(grid, data_dir, alignment, folder), grid.data)
     words = learn_vocabularies(texts["train"], grid.data)
     samples = {split: text.encode(*words) for split, text in texts.items()}
@@ -280,6 +281,7 @@ def train_grid(
             figures = _train(task, _build(task, length, cell, runs, data_dir), trained)
             with locked(runs / "grid.lock"):
                 _record(path, about, each, figures)
+            shutil.rmtree(trained.with_suffix(""))
 
 
 @contextmanager
@@ -297,7 +299,6 @@ def claimed(trained: Path) -> Iterator[bool]:
             yield False
             return
         yield True
-        lock.unlink()
 
 
 def _measured(path: Path) -> set[tuple[str, int]]:
@@ -378,7 +379,6 @@ def _train(task: JointLanguageModelTask, model: keras.Model, path: Path) -> dict
     results = {**task.measure(model), **training_record(task.settings, progress, task.unit, task.epoch_size)}
     with replacing(path) as new:
         model.save(new)
-    shutil.rmtree(folder)
     return {
         **{split: results[f"{name}_perplexity"] for split, name in SPLITS.items()},
         "parameters": model.count_params(),

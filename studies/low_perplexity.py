@@ -8,10 +8,10 @@ from typing import Any
 from pydantic import Field
 
 from keras_tying.tables import load_table
-from studies.cards import EVALUATIONS
-from studies.pages import DASH, MISSING, Section, mean_and_range, page, plot, section, table
+from studies.cards import EVALUATIONS, measured_otherwise
+from studies.pages import DASH, MISSING, NOT_MEASURED, Section, mean_and_range, page, plot, section, table
 from studies.plots import COLOURS, data_of, fingerprint_of, panels, write_png
-from studies.results import read_results, read_seeds
+from studies.results import read_runs, read_seeds
 
 SCREENING = "screening"
 """How the names of runs end that only choose settings."""
@@ -49,9 +49,7 @@ def low_perplexity_page(folder: Path) -> str:
 
 def runs_of(size: Size, results: Path) -> dict[str, list[dict[str, Any]]]:
     """The results of each seed, by the name of the run."""
-    runs: dict[str, list[dict[str, Any]]] = {}
-    for path in sorted((results / size.folder).glob("*_s[0-9]*.json")):
-        runs.setdefault(path.stem.rpartition("_s")[0], []).append(read_results(path) or {})
+    runs = read_runs(results / size.folder)
     runs |= {name: seeds for name in size.recipes if (seeds := read_seeds(results, name))}
     for name, start in size.continued.items():
         if name not in runs:  # not measured
@@ -68,26 +66,26 @@ def run_table(runs: dict[str, list[dict[str, Any]]]) -> str:
     if not runs:
         return MISSING
 
-    def perplexities(name: str, metric: str) -> str:
-        if name.endswith(SCREENING) and metric.startswith("test"):
-            return DASH
-        values = [seed[metric] for seed in runs[name] if seed.get(metric) is not None]
-        return mean_and_range(values) if values else ""
+    def perplexities(name: str, split: str) -> list[float]:
+        return [seed[f"{split}_perplexity"] for seed in runs[name]]
 
-    def validation(name: str) -> float:
-        return statistics.fmean(seed["validation_perplexity"] for seed in runs[name])
+    def on_test_text(name: str) -> list[str]:
+        if name.endswith(SCREENING):
+            return [DASH] * (1 + len(EVALUATIONS))
+        others = [measured_otherwise(runs[name], "test", way) for way in EVALUATIONS]
+        return [mean_and_range(perplexities(name, "test")), *("" if each == NOT_MEASURED else each for each in others)]
 
-    metrics = ["validation_perplexity", "test_perplexity", *(f"test_perplexity_{way}" for way in EVALUATIONS)]
     rows = [
         [
             name,
             f"{runs[name][0]['parameters']:,}",
             epochs(runs[name][0]),
             hours(runs[name]),
-            *(perplexities(name, metric) for metric in metrics),
+            mean_and_range(perplexities(name, "validation")),
+            *on_test_text(name),
             str(len(runs[name])),
         ]
-        for name in sorted(runs, key=validation)
+        for name in sorted(runs, key=lambda name: statistics.fmean(perplexities(name, "validation")))
     ]
     columns = ["run", "parameters", "epochs", "hours", "validation", "test"]
     columns += [f"test, {title}" for title in EVALUATIONS.values()] + ["seeds"]

@@ -31,6 +31,14 @@ def read_seeds(folder: Path, name: str) -> list[dict[str, Any]]:
     return [results for results in map(read_results, seed_paths(folder, name)) if results is not None]
 
 
+def read_runs(folder: Path) -> dict[str, list[dict[str, Any]]]:
+    """The results of each seed by the name of the run, from the files `NAME_sN.json` of a folder."""
+    runs: dict[str, list[dict[str, Any]]] = {}
+    for path in sorted(folder.glob("*_s[0-9]*.json")):
+        runs.setdefault(path.stem.rpartition("_s")[0], []).append(read_results(path) or {})
+    return runs
+
+
 def write_results(path: Path, results: dict[str, Any], keep_earlier: bool = False) -> None:
     """Writes results, and makes their folder.
 

@@ -125,13 +125,13 @@ def on_backends(name: str, folder: Path) -> list[str]:
 def measure(arguments: argparse.Namespace, command: str) -> int:
     """Measures models, prints the metrics and, if asked for, adds them to those recorded on this backend."""
     path = recipe_folder() / "results" / f"trained_models_{BACKEND}.json"
-    recorded = read_results(path) or {"models": {}}
     for name in arguments.names:
         found = measure_model(name, arguments.data_dir)
         print(name, *(f"{metric} {value:.2f}" for metric, value in found.items()), sep="  ")
-        recorded["models"][name] = {**found, **environment(), "command": command}
         if arguments.record:
-            write_results(path, {"models": dict(sorted(recorded["models"].items()))})
+            recorded = (read_results(path) or {"models": {}})["models"]  # another process may have added to them
+            models = recorded | {name: {**found, **environment(), "command": command}}
+            write_results(path, {"models": dict(sorted(models.items()))}, keep_earlier=name in recorded)
     return 0
 
 

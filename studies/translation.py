@@ -43,6 +43,8 @@ def bleu_table(folder: Path) -> str:
     best = max(bleu, key=lambda name: statistics.fmean(bleu[name]))
     alone = all(min(bleu[best]) > max(scores) for name, scores in bleu.items() if name != best)
     verdict = f"The {best} model is the best." if alone else "The ranges overlap, so which tying is best is not known."
+    if alone and min(map(len, bleu.values())) == 1:
+        verdict = f"The {best} model has the highest BLEU, but one seed may be chance."
     titles = ["Multi30k, English to German", "parameters", "test BLEU", "seeds"]
     return table(titles, "|---|--:|--:|--:|", rows) + f"\n\n{verdict}"
 

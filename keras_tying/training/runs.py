@@ -21,6 +21,7 @@ from keras_tying.backend.devices import accelerators
 from keras_tying.distribution.strategies import usable_cores
 from keras_tying.files import UNFINISHED, locked, remove_unfinished, sha256_of, waiting_for, write_atomically
 from keras_tying.tables import Table, dump_table, json_values, load_table, parse_json
+from keras_tying.training.optimisation import length
 from keras_tying.training.progress import Progress
 from keras_tying.version import NOT_RECORDED, __version__, commit
 from keras_tying.zoo.presets import MANIFEST, check_manifest
@@ -312,12 +313,14 @@ def training_record(settings: RunSettings, progress: Progress, unit: str, size: 
         size: Number of these per epoch.
     """
     epochs = len(progress.history)
+    last, left_out = length(settings.recipe.optimisation, progress.batches)
+    trained = size * (epochs - left_out / progress.batches if epochs == last and left_out else epochs)
     return {
         "seed": settings.seed,
         "epochs": epochs,
         "wall_time_seconds": round(progress.seconds, 1),
         "processor_seconds": round(progress.processor_seconds, 1),
-        f"{unit}_per_second": round(size * epochs / progress.seconds, 1),
+        f"{unit}_per_second": round(trained / progress.seconds, 1),
         **trained_in(progress.environments),
         "precision": settings.precision,
         "command": settings.command,

@@ -241,7 +241,7 @@ class TokenBatchOptimisation(Optimisation):
     padded to multiples of 8, which may exceed it."""
     updates: int | None = Field(default=None, ge=1)
     """Training ends after this many updates, if `epochs` have not ended before. The last epoch is then a part of
-    one, which the recorded speed counts as a whole one."""
+    one."""
 
 
 class TranslationRecipe(Recipe):

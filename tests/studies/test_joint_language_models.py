@@ -193,7 +193,9 @@ def test_a_grid_is_trained_and_a_finished_cell_is_not_trained_again(train, train
     assert {path.name for path in (tmp_path / "runs" / "own-text").iterdir()} == {
         "grid.lock",
         "nnjm-1.keras",
+        "nnjm-1.lock",
         "nnjm-global-bs-1.keras",
+        "nnjm-global-bs-1.lock",
     }
 
     again = train()
@@ -238,6 +240,20 @@ def test_a_cell_that_was_interrupted_is_the_next(train, trained, monkeypatch, fo
     monkeypatch.undo()
     assert not results_file(folder, "own-text").exists()
     assert set(train(main_only=True)["cells"]["NNJM"]["runs"]) == {"1", "2"}
+
+
+def test_a_cell_that_was_interrupted_before_its_results_were_written_is_not_trained_again(train, monkeypatch):
+    measured = []
+
+    def stopped(path, about, todo, figures):
+        measured.append(figures)
+        raise TrainingInterrupted
+
+    with monkeypatch.context() as patch:
+        patch.setattr(joint_grid, "_record", stopped)
+        with pytest.raises(TrainingInterrupted):
+            train(seeds=1, main_only=True)
+    assert train(seeds=1, main_only=True)["cells"]["NNJM"]["runs"]["1"] == measured[0]
 
 
 RATES = """

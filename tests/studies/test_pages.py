@@ -1,4 +1,3 @@
-import json
 import math
 import re
 import shutil
@@ -62,27 +61,19 @@ def test_an_order_within_the_ranges_of_the_seeds_is_no_reversal():
     assert reversals(recipes, dict(zip(names, ([85.5, 88.0], [85.0, 86.0]), strict=True))) == []
 
 
-def test_another_way_to_measure_names_the_seeds_that_have_it(tmp_path):
-    (tmp_path / "results").mkdir()
-
-    def write(name, **dynamic):
-        values = {"seed": 2, "test_perplexity": 102.0, **dynamic}
-        (tmp_path / "results" / f"{name}.json").write_text(json.dumps(values))
-
-    write("a")
-    assert measured_otherwise("a", "test", "dynamic", tmp_path) == "not measured"
-    write("a_s2", validation_perplexity_dynamic=90.0, test_perplexity_dynamic=88.0)
-    assert measured_otherwise("a", "test", "dynamic", tmp_path) == "88.0 (seed 2: 102.0 without)"
-    write("a", validation_perplexity_dynamic=91.0, test_perplexity_dynamic=89.0)
-    assert measured_otherwise("a", "test", "dynamic", tmp_path) == "88.5 (88.0 to 89.0)"
+def test_another_way_to_measure_names_the_seeds_that_have_it():
+    first, second = {"seed": 1, "test_perplexity": 101.0}, {"seed": 2, "test_perplexity": 102.0}
+    assert measured_otherwise([first], "test", "dynamic") == "not measured"
+    second |= {"validation_perplexity_dynamic": 90.0, "test_perplexity_dynamic": 88.0}
+    assert measured_otherwise([first, second], "test", "dynamic") == "88.0 (seed 2: 102.0 without)"
+    first |= {"validation_perplexity_dynamic": 91.0, "test_perplexity_dynamic": 89.0}
+    assert measured_otherwise([first, second], "test", "dynamic") == "88.5 (88.0 to 89.0)"
 
 
 @pytest.mark.parametrize("diverged", [None, math.nan])
-def test_settings_that_diverge_on_validation_text_have_no_test_perplexity(tmp_path, diverged):
-    (tmp_path / "results").mkdir()
-    values = {"seed": 1, "test_perplexity": 100.0, "validation_perplexity_dynamic": diverged}
-    (tmp_path / "results" / "a.json").write_text(json.dumps({**values, "test_perplexity_dynamic": 87.0}))
-    assert measured_otherwise("a", "test", "dynamic", tmp_path) == "diverged (seed 1)"
+def test_settings_that_diverge_on_validation_text_have_no_test_perplexity(diverged):
+    seed = {"seed": 1, "test_perplexity": 100.0, "validation_perplexity_dynamic": diverged}
+    assert measured_otherwise([seed | {"test_perplexity_dynamic": 87.0}], "test", "dynamic") == "diverged (seed 1)"
 
 
 def test_the_commit_of_results_is_shown_where_it_is_known():

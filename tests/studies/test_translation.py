@@ -52,6 +52,8 @@ def test_several_seeds_give_their_mean_and_range(folder):
     assert "| decoder tied | 1,234,567 | 39.3 (39.0 to 39.6) | 2 |" in bleu_table(folder)
     assert bleu_table(folder).endswith("The three-way tied model is the best.")
     assert text.endswith("Seeds: 2 (25 epochs); 1 (12 epochs).")
+    (folder / "results" / "multi30k_en_de_decoder_s2.json").unlink()
+    assert bleu_table(folder).endswith("The three-way tied model has the highest BLEU, but one seed may be chance.")
 
 
 def test_subwords_of_a_corpus_stand_beside_the_published(folder):

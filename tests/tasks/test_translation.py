@@ -13,9 +13,19 @@ from keras_tying.inference.translator import pair_perplexity
 from keras_tying.tasks import TranslationTask
 from keras_tying.tasks.markdown import markdown_table
 from keras_tying.tasks.translation import untied_parameters
-from keras_tying.training import CheckpointStore, Run, RunSettings, TrainingInterrupted, engine, fit
+from keras_tying.training import (
+    CheckpointStore,
+    Progress,
+    Run,
+    RunSettings,
+    TrainingInterrupted,
+    engine,
+    environment,
+    fit,
+)
 from keras_tying.training.callbacks import SaveCheckpoints
 from keras_tying.training.optimisation import make_optimizer
+from keras_tying.training.runs import training_record
 from keras_tying.zoo.recipes import Model, TokenBatchOptimisation, TranslationRecipe
 
 WORDS = ["dog", "cat", "snow", "house"]
@@ -102,6 +112,13 @@ def test_training_ends_after_a_number_of_updates_and_so_does_a_run_that_was_stop
     assert set(resumed) == set(whole)
     for name, value in whole.items():
         np.testing.assert_array_equal(resumed[name], value)
+
+
+def test_the_speed_of_a_training_leaves_out_what_its_last_epoch_left_out():
+    progress = Progress(epoch=2, seconds=10.0, batches=8, history=[{}, {}], environments=[environment()])
+    recipe = TranslationRecipe(model=Model(name="dl4mt_small"), optimisation={"epochs": 9, "updates": 10})
+    settings = RunSettings(recipe_name="", seed=1, command="", recipe=recipe)
+    assert training_record(settings, progress, "words", size=800)["words_per_second"] == 100  # not 160
 
 
 def test_blank_files_are_named(pairs, subwords, tmp_path):
