@@ -158,7 +158,7 @@ def test_epochs_that_decide_the_learning_rate_do_not_change(tmp_path, files):
     run = harness.train_lm(tmp_path / "run", recipe, files)
     before = (run.folder / "config.toml").read_bytes()
     finished = harness.command("train/lm.py", "--resume", run.folder, "--epochs", 2)
-    assert finished.returncode == 2
+    assert finished.returncode == 2, finished.stdout + finished.stderr
     assert "final_learning_rate, so their number cannot change. Received: --epochs 2" in finished.stderr
     assert (run.folder / "config.toml").read_bytes() == before
 
