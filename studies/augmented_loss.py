@@ -89,9 +89,10 @@ def trial_table(content: Trials, results: Path) -> str:
     rows = []
     for run, seeds in runs.items():
         name, training = run.rsplit("_", 1)
+        epochs = f"{training}, {seeds[0]['epochs']} epochs"
         valid, test = ([seed[f"{split}_perplexity"] for seed in seeds] for split in ("validation", "test"))
         shown = DASH if training == content.without_test else mean_and_range(test)
-        rows.append((training, statistics.fmean(valid), [name, training, mean_and_range(valid, count=True), shown]))
+        rows.append((training, statistics.fmean(valid), [name, epochs, mean_and_range(valid, count=True), shown]))
     ordered = [row for *_, row in sorted(rows, key=lambda row: row[:2])]
     return table(["trial", "training", "validation", "test"], "|---|---|--:|--:|", ordered)
 

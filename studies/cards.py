@@ -37,10 +37,13 @@ ZOO_PAGE = Section(
     title="The zoo",
     text="""
 Each language model has a recipe (TOML) and a card (Markdown). The first table shows test perplexities and the number of
-seeds of each; with several seeds, their mean and range. If not all seeds were measured with softmax temperature, neural
-cache or dynamic evaluation, brackets show the perplexity of the same seed without; compare with that, else with the
-column measured. Dynamic evaluation of the small models tried fewer settings than the command does now. The cards also
-show training and validation perplexities.
+seeds of each; with several seeds, their mean and range. The cards also show training and validation perplexities.
+
+Softmax temperature, neural cache and dynamic evaluation are [ways to use a trained
+model](../docs/training.md#use-a-run); validation text chooses their settings. Compare these columns with "measured".
+Where only some seeds were measured so, the brackets name them and give their perplexity without: compare with that.
+Dynamic evaluation of the small models tried fewer settings than the command does now, and diverged for one of them.
+
 `python train/lm.py --recipe NAME --record` trains a recipe and writes the measured metrics into it; earlier results are
 kept in `results/superseded/`. `make zoo` makes this page and the cards from recipes and results.
 

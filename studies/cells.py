@@ -225,7 +225,8 @@ def counts_text(cells: list[Cell]) -> str:
     texts = ", ".join(dict.fromkeys(cell.text for cell in roughly))
     counts = (
         f"Of the {len(cells)} numbers of three papers, {len(compared)} are measured and {reached.total()} of these are "
-        f"reached: {kinds}. A number is reached if the mean of the seeds, rounded as printed, is as good or better."
+        f"reached: {kinds}. A number is reached if the mean of the seeds, rounded as printed, is as good or better; "
+        "correlations between embeddings and numbers of parameters must be equal."
     )
     more = f" {len(roughly)} more are measured on another split of the text ({texts}) and do not count."
     return counts + (more if roughly else "")

@@ -113,9 +113,10 @@ def training_text(training: dict[str, Any]) -> str:
     """Seed, time and origin of the training of a run, for the page; results of earlier versions do not have them."""
     if training.get("seed") is None:
         return f"Training of {training.get('run', 'the runs')}: {NOT_RECORDED}."
+    precision = training.get("precision") or "a precision that is not recorded"
     return (
         f"Training of {training['run']}: seed {training['seed']}, {training['epochs']} epochs, "
-        f"{training['wall_time_seconds'] / 60:.0f} minutes on {origin(training)}."
+        f"{training['wall_time_seconds'] / 60:.0f} minutes in {precision} on {origin(training)}."
     )
 
 

@@ -9,8 +9,8 @@ from keras_tying.commands.training_options import FLAG
 from keras_tying.zoo.presets import MANIFEST, list_presets, parse_manifest, preset_folder
 from keras_tying.zoo.recipes import Recipe, list_recipes, load_recipe
 
-DESCRIPTION = """Lists the zoo: recipes, with the result of the first seed if measured, and trained models with theirs.
-Means of the seeds are on the pages of the zoo.
+DESCRIPTION = """Lists the zoo: trained models with their result, other recipes with that of the first seed, if they
+have one. Means of the seeds are on the pages of the zoo.
 
 {command}                    all of them
 {command} "ptb_*"            those whose name matches

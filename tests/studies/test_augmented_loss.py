@@ -52,12 +52,17 @@ def test_trials_are_ordered_by_validation_and_those_of_few_epochs_show_no_test_p
         "a_first_s1": 90.0,
         "a_first_s2": 91.0,
     }.items():
-        (trials / f"{name}.json").write_text(json.dumps({"validation_perplexity": valid, "test_perplexity": 80.04}))
-    rows = [line for line in augmentation_page(folder).splitlines() if "first |" in line or "screening |" in line]
+        results = {
+            "validation_perplexity": valid,
+            "test_perplexity": 80.04,
+            "epochs": 10 if "screening" in name else 40,
+        }
+        (trials / f"{name}.json").write_text(json.dumps(results))
+    rows = [line for line in augmentation_page(folder).splitlines() if "| first" in line or "| screening" in line]
     assert rows == [
-        "| a | first | 90.5 (90.0 to 91.0, 2 seeds) | 80.0 (80.0 to 80.0) |",
-        "| b_tau_5 | screening | 95.0 (1 seed) | — |",
-        "| a | screening | 96.0 (1 seed) | — |",
+        "| a | first, 40 epochs | 90.5 (90.0 to 91.0, 2 seeds) | 80.0 (80.0 to 80.0) |",
+        "| b_tau_5 | screening, 10 epochs | 95.0 (1 seed) | — |",
+        "| a | screening, 10 epochs | 96.0 (1 seed) | — |",
     ]
 
 

@@ -139,7 +139,8 @@ def write_seed(path, perplexity):
 def test_the_counts_are_those_of_the_lines():
     counts = (
         "Of the 4 numbers of three papers, 2 are measured and 1 of these are reached: 1 of 2 test perplexities. A "
-        "number is reached if the mean of the seeds, rounded as printed, is as good or better."
+        "number is reached if the mean of the seeds, rounded as printed, is as good or better; correlations between "
+        "embeddings and numbers of parameters must be equal."
     )
     other = replace(cell("1", 1.0), text="BBC", own_split=True)
     assert counts_text([cell("1", 1.0), cell("1", 2.0), cell("1"), other]) == (

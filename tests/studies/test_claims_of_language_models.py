@@ -223,7 +223,7 @@ def low_perplexity_claims():
     }
     reached = {name: run["validation_perplexity"] for name, run in runs.items()}
     assert sorted(reached, key=reached.__getitem__)[3] == "wide"  # after the three that the page names
-    gained = {name: f"{reached['wide'] - value:.1f}" for name, value in reached.items()}
+    gained = {name: reached["wide"] - value for name, value in reached.items()}
     speeds = {
         name: statistics.median(epoch["words_per_second"] for epoch in run["history"]) for name, run in runs.items()
     }
@@ -277,7 +277,7 @@ def low_perplexity_claims():
         f"Its validation perplexity is {mean['validation_perplexity']:.1f}. The mean itself",
         f"for {twice['epochs']} more epochs, with dropout of 0.5 after the LSTM layer, to "
         f"{twice['validation_perplexity']:.1f}.",
-        f"for {continued['epochs']} more epochs with more dropout, from a learning rate of "
+        f"for {continued['epochs']} more epochs with more dropout, and a learning rate of at most "
         f"{max(epoch['learning_rate'] for epoch in continued['history']):.3f}. The validation perplexity falls from "
         f"{mogrifier['validation_perplexity']:.1f} to {continued['validation_perplexity']:.1f}",
         f"its perplexity there is {continued['train_perplexity']:.1f}, that of the first training "
@@ -290,9 +290,9 @@ def low_perplexity_claims():
         f"(`single_layer_lstm_tied_30_epochs`) has {lstm['validation_perplexity']:.1f}. The best epoch of the "
         f"Mogrifier LSTM is the {perplexities.index(min(perplexities)) + 1}rd, then it overfits.",
         "learning rate of 0.0034 in the place of 0.0048, lower the validation perplexity by "
-        f"{gained['wide_small_batches']}",
-        f"Past decode regularization (Brahma) lowers it by {gained['wide_past_decode']}.",
-        f"as many parameters, lowers it by {gained['wide_mixture']}. But in the median epoch it trains on fewer than",
+        f"{gained['wide_small_batches']:.1f}",
+        f"Past decode regularization (Brahma) lowers it by {gained['wide_past_decode']:.2f}.",
+        f"as many parameters, lowers it by {gained['wide_mixture']:.2f}. But in the median epoch it trains on fewer",
     ]
 
 

@@ -148,11 +148,11 @@ def test_the_page_is_made_from_its_text_and_the_results(tmp_path, embeddings):
     assert "Training of the runs: not recorded." in embeddings_page(tmp_path)
     results["trainings"] = [
         {"run": "first", "seed": 3, "epochs": 2, "wall_time_seconds": 90.0, "device": "its device", "commit": "5e1f"}
-        | {"versions": {"keras": "3.15.1"}}
+        | {"versions": {"keras": "3.15.1"}, "precision": "float32"}
     ]
     (tmp_path / "results" / "one.json").write_text(json.dumps(results))
     text = embeddings_page(tmp_path)
-    training = "Training of first: seed 3, 2 epochs, 2 minutes on its device; keras 3.15.1; commit 5e1f."
+    training = "Training of first: seed 3, 2 epochs, 2 minutes in float32 on its device; keras 3.15.1; commit 5e1f."
     assert "Measured on a processor; python 3; commit not recorded." in text
     assert training in text
     assert text.index("# Page") < text.index("First.") < text.index("| own |") < text.index("Second.")
