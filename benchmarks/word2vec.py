@@ -23,12 +23,12 @@ import numpy as np
 
 from benchmarks.run import RESULTS
 from keras_tying import data
-from keras_tying.commands.train import changed_recipe
 from keras_tying.data.similarity import load_similarity_sets
 from keras_tying.distribution.strategies import usable_cores
 from keras_tying.metrics import word_similarity
 from keras_tying.tasks import SkipGramTask
 from keras_tying.training import Run, RunSettings, environment, fit
+from keras_tying.zoo.changed_recipes import changed_recipe
 from keras_tying.zoo.recipes import load_recipe
 from studies.results import write_results
 

@@ -4,7 +4,6 @@ import argparse
 import logging
 import shlex
 import tempfile
-import tomllib
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -24,6 +23,7 @@ from keras_tying.training.callbacks import TrainingInterrupted
 from keras_tying.training.engine import check_continues, create_runs, export, train
 from keras_tying.training.runs import Run, RunSettings
 from keras_tying.training.task import SCRIPTS, Task, check_run, check_task, open_task
+from keras_tying.zoo.changed_recipes import assignments, changed_recipe, without_conflict
 from keras_tying.zoo.presets import MANIFEST
 from keras_tying.zoo.recipes import Recipe, for_other_text, load_recipe, record_measured
 
@@ -181,12 +181,12 @@ def _new_settings(
     if recipe is None:
         recipe = load_recipe(recipe_name, task_class.name)  # type: ignore[arg-type]  # each class has one of the names
     check_task(task_class, recipe, f"the recipe {recipe_name!r}")
-    assigned = _assignments(arguments.set)
+    assigned = assignments(arguments.set)
     given = task_class.changes(changed_recipe(recipe, assigned), arguments)
     changes = {**({"data.corpus": "files"} if files else {}), **given}
     if arguments.epochs is not None:
         changes["optimisation.epochs"] = arguments.epochs
-    changes = _without_conflict(changes, assigned)
+    changes = without_conflict(changes, assigned)
     if recipe_name and changes.get("data.corpus", recipe.data.corpus) != recipe.data.corpus:  # type: ignore[attr-defined]  # all have it
         recipe = for_other_text(recipe, recipe_name, changes["data.corpus"])
 
@@ -216,69 +216,6 @@ def _new_settings(
         start.check_finished()
     check_data_dir(settings.recipe.data.corpus, getattr(arguments, "data_dir", None))
     return settings
-
-
-def _assignments(texts: list[str]) -> dict[str, Any]:
-    """The changes of a recipe by `--set`."""
-    assigned: dict[str, Any] = {}
-    for text in texts:
-        key, value = _assignment(text)
-        assigned = _without_conflict(assigned, {key: value})
-    return assigned
-
-
-def _without_conflict(changes: dict[str, Any], assigned: dict[str, Any]) -> dict[str, Any]:
-    """Changes of a recipe with those of `--set`. Two values for one key are an error."""
-    changes = {_full_key(key): value for key, value in changes.items()}
-    for key, value in assigned.items():
-        if (other := changes.setdefault(_full_key(key), value)) is not value and other != value:
-            raise ValueError(
-                f"{key} has two values on the command line: {other!r} and, by --set, {value!r}. Give one of them."
-            )
-    return changes
-
-
-def _full_key(key: str) -> str:
-    """A key of a recipe with `arguments`, which the tables `model` and `loss` may leave out."""
-    table, _, rest = key.partition(".")
-    full = table not in ("model", "loss") or rest.partition(".")[0] in ("name", "arguments")
-    return key if full else f"{table}.arguments.{rest}"
-
-
-def _assignment(text: str) -> tuple[str, Any]:
-    """Key and value of `KEY=VALUE`; the value is TOML, or else a string."""
-    key, equals, value = text.partition("=")
-    if not equals or "." not in key or not all(key.split(".")):
-        raise ValueError(f"--set expects TABLE.KEY=VALUE, for example data.vocabulary_size=500. Received: {text!r}")
-    try:
-        return key, tomllib.loads(f"value = {value}")["value"]
-    except (tomllib.TOMLDecodeError, RecursionError):  # it is a text, or nested too deeply
-        if value.lower() in ("true", "false"):  # as text it would count as true
-            raise ValueError(f"--set expects values as in TOML: {key}={value.lower()}. Received: {text!r}") from None
-        return key, value
-
-
-def changed_recipe(recipe: Recipe, changes: dict[str, Any]) -> Recipe:
-    """A recipe with other values.
-
-    Args:
-        recipe: The recipe.
-        changes: New values by key, for example `"optimisation.epochs"`. `model.` and `loss.` may leave out
-            `arguments.`.
-
-    Raises:
-        ValueError: If a key is unknown or a value of the wrong type.
-    """
-    values = recipe.model_dump(exclude_none=True, exclude_unset=True, exclude={"measured"} if changes else None)
-    for key, value in changes.items():
-        table, *rest = _full_key(key).split(".")
-        place = values.setdefault(table, {})
-        for part in rest[:-1]:
-            place = place.setdefault(part, {}) if isinstance(place, dict) else place
-        if not isinstance(place, dict):
-            raise ValueError(f"--set expects TABLE.KEY=VALUE, for example data.vocabulary_size=500. Received: {key}")
-        place[rest[-1]] = value
-    return validate_table(type(recipe), values, "the recipe with the changes of the command line")
 
 
 def reproducing_command(task_class: type[Task], arguments: argparse.Namespace, recipe: str) -> str:

@@ -5,10 +5,10 @@ import pytest
 import tomlkit
 
 from keras_tying import zoo
-from keras_tying.commands.train import _assignment, changed_recipe
 from keras_tying.tables import dump_table, load_table
 from keras_tying.training import RunSettings
 from keras_tying.zoo import recipes
+from keras_tying.zoo.changed_recipes import changed_recipe
 from keras_tying.zoo.registry import create_model
 
 MEASURED = {"parameters": 7, "seed": 3, "epochs": 2, "wall_time_seconds": 1.5, "device": "a", "command": "c"}
@@ -153,20 +153,6 @@ def test_results_of_a_row_are_recorded_in_the_row(folder):
     recipes.record_measured("mine_tied", recipe, {**MEASURED, "versions": {"keras": "3"}})
     assert recipes.load_recipe("mine_tied").measured.seed == 3
     assert recipes.load_recipe("mine_untied").measured is None
-
-
-def test_settings_are_changed_by_their_keys():
-    recipe = recipes.load_recipe("ptb_small_tied")
-    changed = changed_recipe(recipe, {"model.num_layers": 1, "optimisation.learning_rate": 0.5, "loss.tau": 3.0})
-    assert changed.model.arguments == {"tied": True, "num_layers": 1}
-    assert changed.optimisation.learning_rate == 0.5
-    assert changed.loss.arguments == {"tau": 3.0}
-    with pytest.raises(ValueError, match=r"data.size: Extra inputs are not permitted. Received: 3"):
-        changed_recipe(recipe, {"data.size": 3})
-
-
-def test_a_changed_value_that_is_nested_too_deeply_is_a_text():
-    assert _assignment(f"data.corpus={'[' * 100_000}") == ("data.corpus", "[" * 100_000)
 
 
 def test_recording_keeps_earlier_results_and_other_seeds(folder):
