@@ -1,26 +1,26 @@
 """`keras-tying lm --from`: new runs that start from trained models."""
 
 import argparse
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import keras
 import numpy as np
 
+from keras_tying.commands.new_settings import new_settings
 from keras_tying.pretrained.loading import model_of, open_trained
 from keras_tying.tasks import LanguageModelTask
-from keras_tying.training.runs import Run, RunSettings
+from keras_tying.training.runs import Run
 from keras_tying.training.task import check_run
-from keras_tying.zoo.recipes import Model, Recipe
+from keras_tying.zoo.recipes import Model
 
 
-def continued_task(arguments: argparse.Namespace, settings_of: Callable[[Recipe], RunSettings]) -> LanguageModelTask:
+def continued_task(arguments: argparse.Namespace, files: dict[str, list[list[Path]]] | None) -> LanguageModelTask:
     """The task of a new run that starts from the weights and words of a trained model, or from the mean of several.
 
     Args:
         arguments: The command's arguments.
-        settings_of: Makes the settings of the run from the recipe of the first of these models.
+        files: The files of its text, if it has a text of its own.
 
     Raises:
         ValueError: If a model is of another task, the models differ in their words or in more than their dropout, or
@@ -48,7 +48,7 @@ def continued_task(arguments: argparse.Namespace, settings_of: Callable[[Recipe]
             ),
         }
     )
-    settings = settings_of(recipe)
+    settings = new_settings(LanguageModelTask, arguments, "", files, recipe)
     if _without_dropout(settings.recipe.model) != _without_dropout(recipe.model):
         given = [each for each in arguments.set if each.startswith("model.")]
         changed = " ".join(each for each in given if not _is_dropout(each.partition("=")[0]))

@@ -1,4 +1,4 @@
-"""The modes of commands that use trained models: strings in, strings out."""
+"""The modes of commands that print something. Those with trained models take strings and give strings."""
 
 import argparse
 import io
@@ -9,6 +9,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from keras_tying.commands.overlap import overlap
 from keras_tying.data.subwords import LONGEST_SENTENCE
 from keras_tying.data.text import BYTE_ORDER_MARK
 from keras_tying.files import write_atomically
@@ -86,7 +87,7 @@ def translate(arguments: argparse.Namespace) -> int:
     return 0
 
 
-MODES: dict[str, Any] = {"generate": generate, "score": score, "similar": similar, "translate": translate}
+MODES = {mode.__name__: mode for mode in (generate, score, similar, translate, overlap)}
 """What the options of these names do."""
 
 

@@ -1,16 +1,21 @@
 """`keras-tying nmt --overlap`: subwords that two languages share."""
 
+import argparse
+
+from keras_tying.commands.new_settings import new_settings
 from keras_tying.tasks import TranslationTask
 from keras_tying.training.runs import environment
 from keras_tying.zoo.recipes import write_results
 
 
-def overlap(task: TranslationTask, record: bool) -> int:
+def overlap(arguments: argparse.Namespace) -> int:
     """Prints how many subwords of the training text occur in one language only and in both.
 
     Reference:
         Press and Wolf, Using the Output Embedding to Improve Language Models, table 1.
     """
+    files = TranslationTask.given_files(arguments)
+    task = TranslationTask(new_settings(TranslationTask, arguments, arguments.recipe[0], files))
     data = task.recipe.data
     task.vocabularies = task.learn_vocabularies()
     counts = task.training_pairs().overlap()
@@ -19,7 +24,7 @@ def overlap(task: TranslationTask, record: bool) -> int:
     print(f"Subwords only in {source:<6}  {counts['only_source']:>8,}")
     print(f"Subwords only in {target:<6}  {counts['only_target']:>8,}")
     print(f"Subwords in both         {counts['both']:>8,}")
-    if record:
+    if arguments.record:
         results = {
             "corpus": data.corpus,
             "source": source,

@@ -8,8 +8,8 @@ import tensorflow as tf
 
 from keras_tying import zoo
 from keras_tying.commands.lm import COMMAND
+from keras_tying.commands.new_settings import new_settings
 from keras_tying.commands.options import parse
-from keras_tying.commands.train import _new_settings
 from keras_tying.data import SPLITS, Corpus, Vocabulary, load_corpus, prepare_text, windows
 from keras_tying.inference.language_model import stream_perplexity
 from keras_tying.tasks import LanguageModelTask
@@ -61,13 +61,13 @@ def own_text(tmp_path, lines, **data):
     options = [word for split, path in paths.items() for word in (f"--{split}-file", str(path))]
     arguments = parse(COMMAND, [*options, *(f"--{key}={value}" for key, value in data.items())], "lm")
     files = LanguageModelTask.given_files(arguments)
-    return LanguageModelTask(_new_settings(LanguageModelTask, arguments, "ptb_small_tied", files))
+    return LanguageModelTask(new_settings(LanguageModelTask, arguments, "ptb_small_tied", files))
 
 
 def settings_of(*options):
     """The settings of a new run by the recipe `embedded_small_tied`, changed by options of the command."""
     arguments = parse(COMMAND, [*map(str, options)], "lm")
-    return _new_settings(LanguageModelTask, arguments, "embedded_small_tied", None).recipe
+    return new_settings(LanguageModelTask, arguments, "embedded_small_tied", None).recipe
 
 
 @pytest.mark.parametrize(("random_starts", "printed"), [(False, "3 per epoch"), (True, "2 per epoch")])
@@ -106,7 +106,7 @@ def test_a_link_to_a_file_keeps_its_name(tmp_path):
     link.symlink_to(tmp_path / "store")
     files = [word for split in SPLITS for word in (f"--{split}-file", str(link))]
     arguments = parse(COMMAND, files, "lm")
-    settings = _new_settings(
+    settings = new_settings(
         LanguageModelTask, arguments, "embedded_small_tied", LanguageModelTask.given_files(arguments)
     )
     assert "rose" in LanguageModelTask(settings).learn_vocabularies()["vocabulary.txt"]
