@@ -10,7 +10,8 @@ from keras_tying.tables import dump_table, validate_table
 from keras_tying.training.engine import newest_progress
 from keras_tying.training.progress import Progress
 from keras_tying.training.runs import Run, RunSettings, real_paths
-from keras_tying.zoo.recipes import DECIDING, check_recordable
+from keras_tying.zoo.recipes import DECIDING
+from keras_tying.zoo.records import check_recordable
 
 OF_PREPARED_TEXT = (
     *("tokenization", "vocabulary_size", "minimum_count", "maximum_length"),

@@ -5,7 +5,7 @@ import argparse
 from keras_tying.commands.new_settings import new_settings
 from keras_tying.tasks import TranslationTask
 from keras_tying.training.runs import environment
-from keras_tying.zoo.recipes import write_results
+from keras_tying.zoo.records import write_results
 
 
 def overlap(arguments: argparse.Namespace) -> int:

@@ -20,7 +20,7 @@ from keras_tying.training.engine import check_continues, create_runs, export, tr
 from keras_tying.training.runs import Run
 from keras_tying.training.task import Task, check_run, open_task
 from keras_tying.zoo.presets import MANIFEST
-from keras_tying.zoo.recipes import record_measured
+from keras_tying.zoo.records import record_measured
 
 log = logging.getLogger(__name__)
 

@@ -1,17 +1,12 @@
 import json
-import shutil
 
 import pytest
-import tomlkit
 
 from keras_tying import zoo
 from keras_tying.tables import dump_table, load_table
 from keras_tying.training import RunSettings
 from keras_tying.zoo import recipes
-from keras_tying.zoo.changed_recipes import changed_recipe
 from keras_tying.zoo.registry import create_model
-
-MEASURED = {"parameters": 7, "seed": 3, "epochs": 2, "wall_time_seconds": 1.5, "device": "a", "command": "c"}
 
 
 def test_models_are_listed_by_pattern():
@@ -77,31 +72,6 @@ def test_recipe_errors_name_file_key_and_value(text, message):
         recipes.parse_recipe(text, "my.toml")
 
 
-@pytest.fixture
-def folder(tmp_path, monkeypatch):
-    """A folder with two recipes of the zoo, for recording results."""
-    for name in ("ptb_small_tied", "multi30k_en_de_three_way"):
-        shutil.copy(recipes.recipe_folder() / f"{name}.toml", tmp_path)
-    monkeypatch.setattr(recipes, "recipe_folder", lambda: tmp_path)
-    return tmp_path
-
-
-def test_a_run_of_changed_settings_is_not_recorded(folder):
-    recipe = recipes.load_recipe("ptb_small_tied")
-    with pytest.raises(ValueError, match=r"differ from the recipe 'ptb_small_tied'"):
-        recipes.record_measured("ptb_small_tied", changed_recipe(recipe, {"optimisation.epochs": 1}), {})
-
-
-@pytest.mark.parametrize("name", ["ptb_small_tied", "multi30k_en_de_three_way"])
-def test_results_are_recorded_after_the_notes_change(folder, name):
-    recipe = recipes.load_recipe(name)
-    results = {**MEASURED, "test_bleu": 30.0, "versions": {"keras": "3"}, "history": [1]}
-    recipes.record_measured(name, recipe.model_copy(update={"notes": "other words"}), results)
-    recorded = tomlkit.parse((folder / f"{name}.toml").read_text())["measured"].unwrap()
-    assert recorded == {"precision": "float32", **{k: v for k, v in results.items() if k != "history"}}
-    assert json.loads((folder / "results" / f"{name}.json").read_text()) == results
-
-
 @pytest.mark.parametrize("name", ["ptb_small_tied", "embedded_en_de", "nnjm", "word2vec"])
 def test_run_settings_of_every_task_round_trip(tmp_path, name):
     recipe = recipes.load_recipe(name)
@@ -145,38 +115,6 @@ def test_a_file_of_rows_is_no_recipe_and_its_rows_are_named(folder):
         recipes.load_recipe("mine_other")
     with pytest.raises(ValueError, match=r"There is no recipe in other.toml. Expected the path of"):
         recipes.load_recipe("other.toml")
-
-
-def test_results_of_a_row_are_recorded_in_the_row(folder):
-    (folder / "mine.toml").write_text(ROWS)
-    recipe = recipes.load_recipe("mine_tied")
-    recipes.record_measured("mine_tied", recipe, {**MEASURED, "versions": {"keras": "3"}})
-    assert recipes.load_recipe("mine_tied").measured.seed == 3
-    assert recipes.load_recipe("mine_untied").measured is None
-
-
-def test_recording_keeps_earlier_results_and_other_seeds(folder):
-    recipe, results = recipes.load_recipe("ptb_small_tied"), folder / "results"
-    for seed, epochs in ((3, 2), (3, 2), (3, 3), (3, 4), (1, 5), (1, 6)):
-        recipes.record_measured("ptb_small_tied", recipe, {**MEASURED, "versions": {}, "seed": seed, "epochs": epochs})
-    found = {str(path.relative_to(results)): json.loads(path.read_text())["epochs"] for path in results.rglob("*.json")}
-    assert found == {
-        "ptb_small_tied.json": 4,
-        "ptb_small_tied_s1.json": 6,
-        "superseded/ptb_small_tied_1.json": 2,
-        "superseded/ptb_small_tied_2.json": 3,
-        "superseded/ptb_small_tied_s1_1.json": 5,
-    }
-    recorded = recipes.load_recipe(folder / "ptb_small_tied.toml").measured
-    assert (recorded.seed, recorded.epochs) == (3, 4)
-
-
-def test_results_of_a_run_that_is_measured_in_one_more_way_supersede_none(folder):
-    recipe, results = recipes.load_recipe("ptb_small_tied"), folder / "results"
-    for more in ({}, {"test_perplexity_cache": 90.0}):
-        recipes.record_measured("ptb_small_tied", recipe, {**MEASURED, "versions": {}, **more})
-    assert [path.name for path in results.rglob("*.json")] == ["ptb_small_tied.json"]
-    assert recipes.load_recipe(folder / "ptb_small_tied.toml").measured.test_perplexity_cache == 90.0
 
 
 def test_a_row_that_is_no_table_is_named(tmp_path):
