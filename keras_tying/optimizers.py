@@ -7,7 +7,7 @@ from keras import ops
 
 from keras_tying.backend import dispatch
 from keras_tying.backend.compilation import write_back
-from keras_tying.backend.keras_internals.optimizers import UpdateOptimizer, layout_of, variables_of
+from keras_tying.backend.keras_internals.optimizers import UpdateOptimizer, layout_of, variables_of, without_loss_scale
 from keras_tying.checks import check_number
 
 __all__ = ["ClippedAdam", "ClippedSGD", "averaged_weights", "use_averaged_weights"]
@@ -179,7 +179,7 @@ def _averages_of(model):
     """Pairs of a weight and its average; none before the first update, when there is nothing to average."""
     if not model.compiled:
         raise ValueError(f"The model must be compiled with an optimizer. Received: model={model!r}, which is not.")
-    optimizer = getattr(model.optimizer, "inner_optimizer", model.optimizer)
+    optimizer = without_loss_scale(model.optimizer)
     averages = getattr(optimizer, "averages", [])
     if not averages or not int(ops.convert_to_numpy(optimizer.iterations)):
         return []

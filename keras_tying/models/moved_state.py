@@ -9,7 +9,7 @@ from keras import ops
 
 from keras_tying.backend.compilation import write_back
 from keras_tying.backend.keras_internals.layers import leaf_layers
-from keras_tying.backend.keras_internals.optimizers import copy_decay_exclusions, slots_of
+from keras_tying.backend.keras_internals.optimizers import copy_decay_exclusions, slots_of, without_loss_scale
 from keras_tying.backend.keras_internals.training import compiled_objects
 from keras_tying.backend.replicas import build_optimizer, scope_of
 from keras_tying.models.serialization import SHARED
@@ -116,7 +116,7 @@ def _copy_state(model, copy, change, names, weights):
     old, new = model.optimizer, copy.optimizer
     build_optimizer(copy)
     if type(old) is not type(new):  # one is a LossScaleOptimizer, whose scale the other does not need
-        old, new = (getattr(each, "inner_optimizer", each) for each in (old, new))
+        old, new = without_loss_scale(old), without_loss_scale(new)
     old_slots, new_slots = slots_of(old), slots_of(new)
     numbers = _numbers(old, old_slots)
     if others := [each.path for each in numbers if len(each.shape)]:

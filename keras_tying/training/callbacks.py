@@ -12,6 +12,7 @@ import keras
 import numpy as np
 
 from keras_tying.backend.compilation import write_back
+from keras_tying.backend.keras_internals.optimizers import without_loss_scale
 from keras_tying.backend.replicas import is_chief, of_chief, sum_over_workers
 from keras_tying.optimizers import averaged_weights
 from keras_tying.training.checkpoints import Checkpoint, CheckpointStore, read_variables, write_variables
@@ -91,7 +92,7 @@ class LogGradientNorm(keras.callbacks.Callback):
     """Adds the norm of the last gradient, before clipping, to the metrics of the epoch."""
 
     def on_epoch_end(self, epoch, logs=None):
-        optimizer = getattr(self.model.optimizer, "inner_optimizer", self.model.optimizer)  # of a loss-scale optimizer
+        optimizer = without_loss_scale(self.model.optimizer)
         logs["gradient_norm"] = float(keras.ops.convert_to_numpy(optimizer.gradient_norm))
 
 
@@ -135,7 +136,7 @@ class StartAveraging(keras.callbacks.Callback):
         self.progress = progress
 
     def on_epoch_end(self, epoch, logs=None):
-        optimizer = getattr(self.model.optimizer, "inner_optimizer", self.model.optimizer)
+        optimizer = without_loss_scale(self.model.optimizer)
         perplexities = [metrics["val_perplexity"] for metrics in self.progress.history] + [logs["val_perplexity"]]
         if not float(keras.ops.convert_to_numpy(optimizer.is_averaging)) and self.starts(perplexities):
             optimizer.start_averaging()

@@ -8,6 +8,7 @@ from pathlib import Path
 import keras
 
 from keras_tying import backend
+from keras_tying.backend.keras_internals.optimizers import without_loss_scale
 from keras_tying.backend.replicas import rows_per_replica
 from keras_tying.distribution import Distribution
 from keras_tying.files import replacing
@@ -249,7 +250,7 @@ def _before_logs(task: Task, model: keras.Model, progress: Progress) -> list[ker
     if optimisation.averaging == "non_monotonic":
         epochs = optimisation.non_monotonic_epochs
         callbacks.append(StartAveraging(lambda perplexities: averaging_starts(perplexities, epochs), progress))
-    if isinstance(getattr(model.optimizer, "inner_optimizer", model.optimizer), (ClippedSGD, ClippedAdam)):
+    if isinstance(without_loss_scale(model.optimizer), (ClippedSGD, ClippedAdam)):
         callbacks.append(LogGradientNorm())
     return callbacks
 

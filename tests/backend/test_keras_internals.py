@@ -11,7 +11,7 @@ import tensorflow as tf
 
 import keras_tying as kt
 from keras_tying.backend.keras_internals.layers import ResumableSeedGenerator
-from keras_tying.backend.keras_internals.optimizers import plain_optimizer, summing_optimizer
+from keras_tying.backend.keras_internals.optimizers import plain_optimizer, summing_optimizer, without_loss_scale
 from keras_tying.backend.replicas import ReplicaSeedGenerator
 
 LIBRARY = Path(kt.__file__).parent
@@ -70,6 +70,12 @@ def test_keras_has_the_attributes_that_are_read():
     ids = np.array([[3, 0]])
     mask = keras.layers.Embedding(4, 2, mask_zero=True)(ids)._keras_mask
     np.testing.assert_array_equal(mask, ids != 0)
+
+
+def test_an_optimizer_is_found_with_and_without_a_loss_scale():
+    optimizer = keras.optimizers.SGD()
+    assert without_loss_scale(optimizer) is optimizer
+    assert without_loss_scale(keras.optimizers.LossScaleOptimizer(optimizer)) is optimizer
 
 
 def private_names():

@@ -14,6 +14,14 @@ def variables_of(optimizer):
     return optimizer._trainable_variables
 
 
+def without_loss_scale(optimizer):
+    """The optimizer that a `LossScaleOptimizer` wraps; any other one is returned as it is.
+
+    `LossScaleOptimizer.inner_optimizer`: Keras documents it as an argument only.
+    """
+    return getattr(optimizer, "inner_optimizer", optimizer)
+
+
 def layout_of(variable):
     """The layout of a variable over the devices of JAX, or `None`.
 
@@ -36,7 +44,7 @@ def slots_of(optimizer):
 
     They are attributes of an optimizer, lists as long as `Optimizer._trainable_variables`: Keras has no list of them.
     """
-    optimizer = getattr(optimizer, "inner_optimizer", optimizer)  # of a LossScaleOptimizer
+    optimizer = without_loss_scale(optimizer)
     trained, found = variables_of(optimizer), {}
     for name, slots in vars(optimizer).items():
         if not isinstance(slots, list) or slots is trained or len(slots) != len(trained):
@@ -59,7 +67,7 @@ def copy_decay_exclusions(optimizer, copy, variables, of_copy):
         variables: Variables of the model.
         of_copy: Takes some of them and returns those that the copy trains in their place.
     """
-    optimizer, copy = (getattr(each, "inner_optimizer", each) for each in (optimizer, copy))
+    optimizer, copy = without_loss_scale(optimizer), without_loss_scale(copy)
     keys: set[str] = getattr(optimizer, "_exclude_from_weight_decay", set())
     pattern = getattr(optimizer, "_exclude_from_weight_decay_pattern", None)
     excluded = of_copy([each for each in variables if optimizer._var_key(each) in keys]) if keys else []
