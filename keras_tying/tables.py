@@ -22,20 +22,6 @@ LONGEST_SHOWN = 200
 """Characters of a wrong value that a message shows."""
 
 
-def parse_toml(text: str, origin: str) -> dict[str, Any]:
-    """Parses TOML text into a dictionary.
-
-    Raises:
-        ValueError: If the text is not TOML. The message gives `origin`.
-    """
-    try:
-        return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise ValueError(f"{origin} is not TOML: {error}") from None
-    except RecursionError:
-        raise ValueError(f"{origin} is not TOML that can be read: {TOO_DEEP}") from None
-
-
 def read_toml(path: Path) -> dict[str, Any]:
     """Reads a TOML file into a dictionary.
 
@@ -45,7 +31,11 @@ def read_toml(path: Path) -> dict[str, Any]:
     """
     content = path.read_bytes()
     try:
-        return parse_toml(content.decode("utf-8-sig"), str(path))
+        return tomllib.loads(content.decode("utf-8-sig"))
+    except tomllib.TOMLDecodeError as error:
+        raise ValueError(f"{path} is not TOML: {error}") from None
+    except RecursionError:
+        raise ValueError(f"{path} is not TOML that can be read: {TOO_DEEP}") from None
     except UnicodeDecodeError as error:
         raise ValueError(
             f"{path} is not UTF-8 text: received byte {content[error.start]:#04x} at position {error.start}."

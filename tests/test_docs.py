@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from keras_tying.commands import main
-from keras_tying.zoo.recipes import parse_recipe
+from keras_tying.zoo.recipes import load_recipe
 from studies.notebooks import executed
 
 REPOSITORY = Path(__file__).parents[1]
@@ -52,11 +52,12 @@ def test_commands_and_options_exist(name, capsys):
         assert set(re.findall(r"(?<![\w-])--\w[\w-]*", arguments)) <= set(capsys.readouterr().out.split())
 
 
-def test_recipes_on_pages_are_valid():
+def test_recipes_on_pages_are_valid(tmp_path):
     recipes = [recipe for page in PAGES.values() for recipe in RECIPE.findall(page)]
     assert recipes
     for recipe in recipes:
-        parse_recipe(recipe, "page")
+        (tmp_path / "page.toml").write_text(recipe, encoding="utf-8")
+        load_recipe(tmp_path / "page.toml")
 
 
 def test_the_site_shows_every_page_and_notebook():

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, TypeVar, get_args
 
 from pydantic import Field, field_validator
 
-from keras_tying.tables import Table, parse_toml, read_toml, validate_table
+from keras_tying.tables import Table, read_toml, validate_table
 
 Precision = Literal["float32", "mixed_bfloat16", "mixed_float16"]
 OptimizerName = Literal["sgd", "adam", "rmsprop", "adadelta"]
@@ -365,7 +365,11 @@ def load_recipe(name_or_path: str | Path, default_task: TaskName = "language_mod
     rows = _rows_of(read_toml(file), file.stem)
     if path.stem not in rows:
         raise ValueError(f"{path} holds several recipes. Expected the name of one of them: {', '.join(rows)}.")
-    return _recipe_of(rows[path.stem], str(path), default_task)
+    table = rows[path.stem]
+    task = table.get("task", default_task)
+    if not isinstance(task, str) or task not in RECIPES:
+        raise ValueError(f"{path}: task must be one of {list(get_args(TaskName))}. Received: {task!r}")
+    return validate_table(RECIPES[task], table, str(path))
 
 
 def recipe_file(path: Path) -> Path | None:
@@ -392,18 +396,6 @@ def _merged(table: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
         key: _merged(table[key], value) if isinstance(value, dict) and isinstance(table.get(key), dict) else value
         for key, value in changes.items()
     }
-
-
-def parse_recipe(text: str, origin: str, default_task: TaskName = "language_model") -> Recipe:
-    """Reads a recipe from TOML text. Errors name `origin`; see `load_recipe`."""
-    return _recipe_of(parse_toml(text, origin), origin, default_task)
-
-
-def _recipe_of(table: dict[str, Any], origin: str, default_task: TaskName) -> Recipe:
-    task = table.get("task", default_task)
-    if not isinstance(task, str) or task not in RECIPES:
-        raise ValueError(f"{origin}: task must be one of {list(get_args(TaskName))}. Received: {task!r}")
-    return validate_table(RECIPES[task], table, origin)
 
 
 def for_other_text(recipe: RecipeT, name: str | Path, corpus: str) -> RecipeT:
