@@ -133,18 +133,19 @@ def keep_others(folder: Path, new: Path, own: Collection[str]) -> None:
             (new / place).mkdir(parents=True)
 
 
-def waiting_for(folder: Path, write: Callable[[], T], seconds: float = AWAY_SECONDS) -> T:
+def waiting_for(folder: Path, write: Callable[[], T]) -> T:
     """Calls a function that writes into a folder, again each second while a shared file system is away.
+
+    It waits for `AWAY_SECONDS` at most.
 
     Args:
         folder: The folder, for the warning.
         write: The function. It is called from its start again.
-        seconds: How long to wait.
 
     Raises:
         OSError: What the function raises, if the folder stays away or the error is another one, such as a full disk.
     """
-    deadline, told = time.monotonic() + seconds, False
+    deadline, told = time.monotonic() + AWAY_SECONDS, False
     while True:
         try:
             return write()
@@ -152,7 +153,7 @@ def waiting_for(folder: Path, write: Callable[[], T], seconds: float = AWAY_SECO
             if error.errno not in AWAY or time.monotonic() > deadline:
                 raise
             if not told:
-                log.warning("%s is away (%s); waiting for it, %g seconds at most.", folder, error, seconds)
+                log.warning("%s is away (%s); waiting for it, %g seconds at most.", folder, error, AWAY_SECONDS)
             told = True
         time.sleep(1)
 

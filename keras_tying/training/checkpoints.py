@@ -19,7 +19,7 @@ from safetensors.numpy import load, save
 
 from keras_tying.backend.compilation import write_back
 from keras_tying.backend.replicas import build_optimizer, has_own_rows, replicas_of, rows_of_all, set_rows_of_all
-from keras_tying.files import AWAY_SECONDS, waiting_for, write_atomically
+from keras_tying.files import waiting_for, write_atomically
 from keras_tying.tables import Table, parse_json, validate_table
 
 NUMBER = re.compile(r"_\d+(?=[/_]|$)")
@@ -49,20 +49,18 @@ class CheckpointStore:
     """A folder that keeps the newest checkpoints.
 
     Each file is written atomically and listed with its SHA-256 in `index.json`. A truncated or changed file is skipped
-    in favour of the one before it.
+    in favour of the one before it. `save` and `keep_only` wait for a folder that is away, as when a shared file system
+    is not reached.
 
     Args:
         folder: Created if it does not exist.
         keep: Number of checkpoints to keep.
-        away_seconds: How long `save` and `keep_only` wait for a folder that is away, as when a shared file system is
-            not reached.
     """
 
-    def __init__(self, folder: Path, keep: int = 3, *, away_seconds: float = AWAY_SECONDS):
+    def __init__(self, folder: Path, keep: int = 3):
         self.folder = Path(folder)
         self.folder.mkdir(parents=True, exist_ok=True)
         self.keep = keep
-        self.away_seconds = away_seconds
         self._has_index = self.index.exists()
 
     @property
@@ -99,7 +97,7 @@ class CheckpointStore:
             OSError: If the disk is full, or the folder stays away; earlier checkpoints are untouched.
             ValueError: If `index.json` is not an index of checkpoints in this folder.
         """
-        return waiting_for(self.folder, lambda: self._save(checkpoint), self.away_seconds)
+        return waiting_for(self.folder, lambda: self._save(checkpoint))
 
     def _save(self, checkpoint: Checkpoint) -> Path:
         entries = self._entries()
@@ -121,7 +119,7 @@ class CheckpointStore:
 
     def keep_only(self, accepts: Callable[[dict[str, Any]], bool]) -> None:
         """Removes the checkpoints whose progress is not accepted. It waits and raises as `save` does."""
-        waiting_for(self.folder, lambda: self._keep_only(accepts), self.away_seconds)
+        waiting_for(self.folder, lambda: self._keep_only(accepts))
 
     def _keep_only(self, accepts: Callable[[dict[str, Any]], bool]) -> None:
         entries = self._entries()

@@ -156,9 +156,10 @@ def test_a_folder_that_is_away_is_waited_for_also_to_remove_checkpoints(tmp_path
     assert [entry["progress"]["epoch"] for entry in json.loads(store.index.read_text())] == [1]
 
 
-def test_a_folder_that_stays_away_is_an_error_and_is_not_made_anew(tmp_path):
+def test_a_folder_that_stays_away_is_an_error_and_is_not_made_anew(tmp_path, monkeypatch):
+    monkeypatch.setattr("keras_tying.files.AWAY_SECONDS", 0.1)
     folder = tmp_path / "shared" / "checkpoints"
-    store = CheckpointStore(folder, away_seconds=0.1)
+    store = CheckpointStore(folder)
     store.save(checkpoint(0))
     folder.parent.rename(tmp_path / "away")
     with pytest.raises(FileNotFoundError):
@@ -166,8 +167,9 @@ def test_a_folder_that_stays_away_is_an_error_and_is_not_made_anew(tmp_path):
     assert not folder.parent.exists()
 
 
-def test_checkpoints_that_vanish_while_a_run_is_trained_are_not_forgotten(tmp_path):
-    store = CheckpointStore(tmp_path, away_seconds=0.1)
+def test_checkpoints_that_vanish_while_a_run_is_trained_are_not_forgotten(tmp_path, monkeypatch):
+    monkeypatch.setattr("keras_tying.files.AWAY_SECONDS", 0.1)
+    store = CheckpointStore(tmp_path)
     store.save(checkpoint(0))
     store.index.rename(tmp_path / "elsewhere")  # the folder came back, its files did not yet
     with pytest.raises(FileNotFoundError, match=r"index\.json"):
