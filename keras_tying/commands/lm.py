@@ -25,7 +25,7 @@ MODEL is a trained model of the zoo (see keras-tying list) or the folder of a ru
 
 
 def check_lm(arguments: argparse.Namespace) -> None:
-    """Raises ValueError for changes of the text without effect, and a temperature that does not go with the mode."""
+    """Raises ValueError for changes of the text without effect, and a temperature that does not go with the others."""
     check_text(arguments)
     if not arguments.add_words:  # then the words are those of the model
         check_not_set(arguments, "from", "data.vocabulary_size", "data.minimum_count")
@@ -33,6 +33,12 @@ def check_lm(arguments: argparse.Namespace) -> None:
         raise ValueError(
             "--temperature takes a number with --generate and none with --evaluate, which chooses it. "
             f"Received: {arguments.temperature}"
+        )
+    drawing = [f"--{name.replace('_', '-')}" for name in ("top_k", "top_p", "seed") if name in arguments.given]
+    if arguments.temperature == 0 and drawing:
+        raise ValueError(
+            "--temperature 0 always takes the most probable word; --top-k, --top-p and --seed need one above 0. "
+            f"Received also: {', '.join(drawing)}. Leave them out"
         )
 
 

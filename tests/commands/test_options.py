@@ -58,6 +58,11 @@ TEXT = "lm --train-file a --valid-file b --test-file c"
         ("lm --generate m --score m", "Received: --generate, --score"),
         ("lm --generate m a --top-p 1.5", "expected a number from 0 to 1. Received: '1.5'"),
         ("lm --generate m a --temperature nan", "expected a number of at least 0. Received: 'nan'"),
+        (
+            "lm --generate m a --temperature 0 --seed 3 --top-k 5",
+            "--top-k, --top-p and --seed need one above 0. Received also: --top-k, --seed. Leave them out",
+        ),
+        ("lm --generate m a --temperature 0.0 --top-p 0.5", "Received also: --top-p. Leave them out"),
         ("lm --score ", "expected one argument"),
         ("lm --add-words", "--add-words needs other options too. Missing: --from"),
         ("lm --from m --recipe r", "--from has no effect beside --recipe"),
