@@ -108,6 +108,11 @@ def _open_runs(
 
     def make_missing() -> list[tuple[Task, Run]]:
         existing = [folder for folder in folders.values() if arguments.restartable and Run(folder).config.is_file()]
+        if arguments.from_scratch and not existing:  # when the same command is restarted, its run has checkpoints
+            raise ValueError(
+                "--from-scratch is for runs whose checkpoints are lost. Received: "
+                f"{', '.join(map(str, folders.values()))}, where there is no run. Leave the option out."
+            )
         for folder in folders.values():
             if folder not in existing:
                 Run(folder).check_free()

@@ -121,7 +121,7 @@ def _run_options(new: tuple[str, ...], using: tuple[str, ...]) -> tuple[Option, 
         Option("restartable", "continue the run if its folder exists", default=False, settings=FLAG),
         Option(
             "from-scratch",
-            "begin an existing run again if all of its checkpoints are lost",
+            "begin an existing run again if all of its checkpoints are lost; a run with checkpoints is refused",
             TRAINED,
             False,
             settings=FLAG,

@@ -165,6 +165,7 @@ def test_a_run_leaves_everything_in_its_folder(tmp_path, recipe, text_files, run
         (["--set", "optimisation.=1"], "--set expects TABLE.KEY=VALUE"),
         (["--epochs", "1", "--record"], "differ from the recipe 'embedded_small_tied'"),
         (["--replicas", "2"], "--replicas needs --strategy mirrored"),
+        (["--restartable", "--from-scratch"], "run, where there is no run. Leave the option out."),
     ],
 )
 def test_bad_arguments_are_named_and_nothing_is_made(tmp_path, run_here, arguments, message):
