@@ -8,7 +8,7 @@ from keras_tying.distribution.local_cluster import run_cluster
 
 DESCRIPTION = """Runs a command as several workers on this machine, which are restarted together when one is lost.
 
-{command} --workers 2 -- train/lm.py --run runs/two --restartable
+{command} --workers 2 -- -m keras_tying lm --run runs/two --restartable
 
 Every worker runs the command with a `TF_CONFIG` of its own. When one fails, the others are stopped and, if the run can
 be resumed, all are started again, as a scheduler does.

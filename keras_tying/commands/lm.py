@@ -11,7 +11,7 @@ DESCRIPTION = """Trains a language model, resumes a run, evaluates one, scores t
 {command}                                                     embedded corpus, minutes
 {command} --recipe ptb_small_tied_projection --data-dir DIR   a published configuration
 {command} --train-file A --valid-file B --test-file C         your own UTF-8 text, not tokenized
-{command} --prepared DIR                                      text of any size, see train/prepare.py
+{command} --prepared DIR                                      text of any size, see keras-tying prepare
 {command} --resume runs/NAME                                  after Ctrl-C; with --epochs it goes on longer
 {command} --from ptb_small_tied --train-file A --valid-file B --test-file C    train on from a trained model
 {command} --evaluate runs/NAME                                exact; --mc-passes 50 also with dropout

@@ -12,7 +12,7 @@ DESCRIPTION = """Trains a translator, resumes a run, evaluates one, or translate
 {command}                                                          phrases from CLDR, minutes
 {command} --recipe multi30k_en_de_three_way --data-dir DIR         Multi30k
 {command} --source A.en --target A.de --valid V.en V.de --test T.en T.de    your own UTF-8 text
-{command} --prepared DIR --valid V.en V.de --test T.en T.de        text of any size, see train/prepare.py
+{command} --prepared DIR --valid V.en V.de --test T.en T.de        text of any size, see keras-tying prepare
 {command} --resume runs/NAME                                       after Ctrl-C
 {command} --evaluate runs/NAME                                     BLEU and chrF by sacrebleu, perplexity
 {command} --translate multi30k_en_fr_three_way < in > out          one sentence per line
@@ -85,7 +85,7 @@ COMMAND = training_command(
             for split, what, other in (("valid", "validation", "test"), ("test", "test", "valid"))
         ),
         file_option(
-            "prepared", "training pairs, made by train/prepare.py", metavar="DIR", modes=NEW, excludes=("subwords",)
+            "prepared", "training pairs, made by keras-tying prepare", metavar="DIR", modes=NEW, excludes=("subwords",)
         ),
         data_dir_option((*NEW, "evaluate")),
         file_option("subwords", "a sentencepiece model, instead of a new one", metavar="MODEL", modes=NEW),

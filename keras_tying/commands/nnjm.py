@@ -11,7 +11,7 @@ from keras_tying.data.text import TOKENIZATIONS
 DESCRIPTION = """Trains NNLM, NNJM and NNJM-Global on aligned text, resumes runs, or evaluates them.
 
 {command} --train F E [LINKS] --valid F E [LINKS] --test F E [LINKS]     all three
-{command} --prepared DIR                                                 text of any size, see train/prepare.py
+{command} --prepared DIR                                                 text of any size, see keras-tying prepare
 {command} --recipe nnjm --tied --set model.window=11 ...                 one of them, tied
 {command} --resume runs
 {command} --evaluate runs/nnjm
@@ -56,7 +56,7 @@ COMMAND = training_command(
             file_option(split, f"{what} text: source, target and links", "+", excludes=("prepared",))
             for split, what in SPLIT_NAMES.items()
         ),
-        file_option("prepared", "aligned text, made by train/prepare.py", metavar="DIR"),
+        file_option("prepared", "aligned text, made by keras-tying prepare", metavar="DIR"),
         Option(
             "tokenization",
             "how lines are split into tokens (default: at spaces with links, else into words)",

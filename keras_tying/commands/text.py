@@ -26,7 +26,7 @@ def text_options(splits: Sequence[str]) -> tuple[Option, ...]:
             )
             for split, name in zip(splits, files, strict=True)
         ),
-        file_option("prepared", "prepared text, made by train/prepare.py", metavar="DIR", excludes=("data-dir",)),
+        file_option("prepared", "prepared text, made by keras-tying prepare", metavar="DIR", excludes=("data-dir",)),
         data_dir_option(),
         Option(
             "tokenization",

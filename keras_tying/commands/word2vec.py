@@ -10,7 +10,7 @@ DESCRIPTION = """Trains skip-gram word vectors, untied or tied, resumes a run, o
 {command} --recipe word2vec_tied                        input and output embeddings in one matrix
 {command} --corpus text8                                or ptb; --data-dir DIR instead of a download
 {command} --train-file A B                              your own UTF-8 text, of any length
-{command} --prepared DIR                                text of any size, see train/prepare.py
+{command} --prepared DIR                                text of any size, see keras-tying prepare
 {command} --set model.units=300 data.window=10          other settings than the recipe's
 {command} --resume runs/NAME                            after Ctrl-C
 {command} --evaluate runs/NAME                          words and those nearest to them

@@ -127,7 +127,7 @@ def description_of(folder: Path, kind: str) -> Preparation:
     path = folder / DESCRIPTION
     if not path.is_file():
         raise FileNotFoundError(
-            f"{folder} holds no prepared text: there is no {DESCRIPTION}. Prepare a text with train/prepare.py."
+            f"{folder} holds no prepared text: there is no {DESCRIPTION}. Prepare a text with keras-tying prepare."
         )
     preparation = load_table(Preparation, path)
     if preparation.kind != kind:
