@@ -33,5 +33,16 @@ def loop_steps(model, train_function):
 
 
 @dispatch
+def keep_variables(model, step_function):
+    """A step after whose failure a model has its variables, on backends where `fit` takes them away.
+
+    Args:
+        model: The model.
+        step_function: A training, evaluation or prediction step of Keras, or one with its first argument and errors.
+    """
+    return step_function
+
+
+@dispatch
 def write_back(model):
     """Writes the current values of `fit` to the variables of `model`, on backends where `fit` trains copies."""

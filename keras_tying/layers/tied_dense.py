@@ -100,7 +100,7 @@ class TiedDense(keras.layers.Layer):
     def _not_found(self, before):
         return ValueError(
             f"The copy of TiedDense {self.name!r} needs the embedding that it shares, which must come before it in the "
-            "same model. Copy the model with copy.deepcopy, or call the embedding with reverse=True instead of "
+            "same model. Copy the whole model with copy.deepcopy, or call the embedding with reverse=True instead of "
             f"TiedDense. Expected: one embedding {self._embedding_config['config']['name']!r}. Received: {before}"
         )
 

@@ -14,7 +14,7 @@ Reference:
     Grave, Joulin, Cissé, Grangier and Jégou, Efficient softmax approximation for GPUs, section 4.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from keras import ops
@@ -32,7 +32,7 @@ class Tail:
         output: Vectors `[W, D]` and bias `[W]` of the words.
     """
 
-    projection: Any
+    projection: Any = field(repr=False)
     output: OutputProjection
 
 

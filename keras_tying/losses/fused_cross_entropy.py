@@ -16,7 +16,7 @@ Reference:
     Press and Wolf, Using the Output Embedding to Improve Language Models, section 3.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import keras
@@ -73,12 +73,12 @@ class OutputProjection:
     (True, (100,))
     """
 
-    embeddings: Any
-    bias: Any = None
+    embeddings: Any = field(repr=False)  # else errors of Keras, which show the arguments, would print the matrix
+    bias: Any = field(default=None, repr=False)
     logit_soft_cap: float | None = None
     temperature: float = 1.0
     label_smoothing: float = 0.0
-    input_embeddings: Any = None
+    input_embeddings: Any = field(default=None, repr=False)
     soft_target: SoftTarget | None = None
     dtype: str | None = None
 

@@ -381,5 +381,10 @@ def _check_returns_states(layer):
 
 def _like_state_size(layer, states):
     """A flat list of states in the structure of `layer.state_size`, which is nested for stacked cells."""
-    size = layer.state_size
-    return keras.tree.pack_sequence_as(size, states) if isinstance(size, (list, tuple)) else states
+    size = _plain(layer.state_size)
+    return keras.tree.pack_sequence_as(size, states) if isinstance(size, list) else states
+
+
+def _plain(size):
+    """Sizes as nested lists: JAX does not know the lists of a Keras layer."""
+    return [_plain(each) for each in size] if isinstance(size, (list, tuple)) else size

@@ -75,7 +75,7 @@ def generate_words(model, prefix, length, temperature=1.0, top_k=None, top_p=Non
     next_scores = _scores_by_state if model.reads_word_by_word else _scores_of_whole_text
     name = f"{next_scores.__name__}, {'limited' if limited else 'free'}"
     step = model.compiled_once(name, lambda: compile_function(model, partial(next_scores, model)))
-    seeds = keras.random.SeedGenerator(None if seed is None else seed % 2**31)  # PyTorch takes no larger ones
+    seeds = keras.random.SeedGenerator(None if seed is None else int(seed) % 2**31)  # PyTorch takes no larger ones
     words, written = ops.convert_to_tensor(prefix, "int32"), []
     read = model.zero_states(len(prefix))
     if not model.reads_word_by_word:

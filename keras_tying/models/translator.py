@@ -1,5 +1,6 @@
 """Attention-based translation with untied, tied or three-way tied embeddings."""
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import keras
@@ -345,8 +346,11 @@ class Translator(ChangedCopies, NextWordModel):
     def _checked_inputs(self, inputs):
         """Inputs of `call` as tensors, or ValueError for other inputs."""
         sizes = {"source": self.source_vocabulary_size, "target": self.target_vocabulary_size}
-        if not sizes.keys() <= inputs.keys():
-            raise ValueError(f"`inputs` must have the word ids 'source' and 'target'. Received: {sorted(inputs)}")
+        if not isinstance(inputs, Mapping) or not sizes.keys() <= inputs.keys():
+            received = sorted(inputs) if isinstance(inputs, Mapping) else type(inputs).__name__
+            raise ValueError(
+                f"`inputs` must be a dictionary with the word ids 'source' and 'target'. Received: {received}"
+            )
         checked = {name: check_ids(inputs[name], size, padded=True) for name, size in sizes.items()}
         for name, ids in checked.items():
             if ids.ndim != 2 or ids.shape[1] == 0:

@@ -3,6 +3,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+import keras_tying as kt
 from keras_tying.layers import LSTM, TiedEmbedding
 from keras_tying.models import Example, LanguageModel, NextWordModel
 from keras_tying.optimizers import ClippedSGD
@@ -41,6 +42,14 @@ class Bigram(NextWordModel):
         if isinstance(inputs, Example):
             inputs, targets, sample_weight = inputs
         return self.outputs_of(self.embedding(inputs), targets, sample_weight, training)
+
+
+@pytest.mark.parametrize("options", [{}, {"adaptive_cutoffs": (20, 50)}], ids=["", "adaptive"])
+def test_errors_of_a_call_do_not_print_matrices(options):
+    model = kt.zoo.recurrent_language_model(100, units=16, tied=True, **options)
+    with pytest.raises(ValueError, match="Targets must have the shape") as caught:
+        model(np.ones((2, 3), int), targets=np.ones((2, 2), int))
+    assert len(str(caught.value).splitlines()) < 15
 
 
 def test_a_model_without_a_configuration_exports_and_refuses_to_be_saved_whole(rng, tmp_path):

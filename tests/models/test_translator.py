@@ -97,6 +97,11 @@ def test_scores_need_a_target_for_each_previous_word(model, source):
         model.score(inputs, np.zeros((len(source), 4), "int32"))
 
 
+def test_inputs_must_have_names(model, source):
+    with pytest.raises(ValueError, match=r"dictionary with the word ids 'source' and 'target'. Received: ndarray"):
+        model.score(source, source)
+
+
 def test_scores_are_log_probabilities_of_the_logits(model, source):
     inputs = {"source": source, "target": np.full((5, 1), -1)}
     logits = np.array(model(inputs), float)[:, 0]

@@ -8,6 +8,8 @@ import jax.numpy as jnp
 import keras
 import numpy as np
 
+from keras_tying.backend.keras_internals.training import give_back
+
 
 def compile_function(model, function):
     def stateless(values, *arguments):
@@ -58,7 +60,24 @@ def loop_steps(model, train_function):
             logs, state = steps(state, jax.tree.map(_stacked, *padded), len(group))
         return logs, state
 
+    steps = keep_variables(model, steps)  # the state of the last group that succeeded
     return several_steps
+
+
+def keep_variables(model, step_function):
+    """As the portable `keep_variables`. What fails while it runs, and not before, may have freed the values."""
+
+    def step(state, *arguments):
+        try:
+            return step_function(state, *arguments)
+        except StopIteration:  # the end of the data
+            raise
+        except BaseException:
+            if not any(value.is_deleted() for value in jax.tree.leaves(state)):
+                give_back(model, state)
+            raise
+
+    return step
 
 
 def write_back(model):

@@ -52,6 +52,20 @@ def use_loss_tracker(model, metric):
     model._loss_tracker = metric
 
 
+def give_back(model, state):
+    """Gives a model on JAX the variables of a state, from which a step of `fit`, `evaluate` or `predict` started.
+
+    `JAXTrainer._jax_state`: Keras empties the variables before the first step, and writes back those of the last step
+    that succeeded only.
+    """
+    names = ["trainable_variables", "non_trainable_variables", "optimizer_variables", "metrics_variables"]
+    if len(state) == 3:  # of an evaluation
+        names.remove("optimizer_variables")
+    model._jax_state, model._jax_state_synced = dict(zip(names, state, strict=False)), False
+    model.jax_state_sync()
+    model._jax_state = None
+
+
 class BuiltModel(keras.Model):
     """A model that builds itself before `fit`, for training on several replicas.
 
