@@ -50,6 +50,8 @@ def loop_steps(model, train_function):
         logs = jax.tree.map(lambda each: jnp.zeros(each.shape, each.dtype), logs)
         return jax.lax.fori_loop(0, count, step, (logs, state))
 
+    group_of_steps = keep_variables(model, steps)  # if a group fails, the model has the state of the one before
+
     def several_steps(state, iterator):
         batches = list(itertools.islice(iterator, longest))
         if not batches:
@@ -57,10 +59,9 @@ def loop_steps(model, train_function):
         for _, alike in itertools.groupby(batches, _shapes):
             group = list(alike)
             padded = group + group[-1:] * (longest - len(group))  # so that few steps run in the same program
-            logs, state = steps(state, jax.tree.map(_stacked, *padded), len(group))
+            logs, state = group_of_steps(state, jax.tree.map(_stacked, *padded), len(group))
         return logs, state
 
-    steps = keep_variables(model, steps)  # the state of the last group that succeeded
     return several_steps
 
 
