@@ -132,6 +132,8 @@ def linear_cross_entropy(
     example from the mean, only scales it. Any other gradient is computed from logits that are computed again; give the
     weights of tokens as `sample_weight` to avoid that.
 
+    On PyTorch, gradients with `create_graph=True` keep the logits of all tokens.
+
     Args:
         hidden: Hidden states `[..., H]`.
         targets: Word ids `[...]`. The loss of an id outside `[0, V)` is NaN, and so are the gradients; TensorFlow on
@@ -376,10 +378,12 @@ def chunk_gradients(hidden, targets, weights, output):
 def weight_shares(weights):
     """Weights `[N]` divided by the largest one, which then multiplies the gradients, and that one, float32.
 
-    The weights of a mean over many tokens are too small for float16.
+    The weights of a mean over many tokens are too small for float16. The largest one counts as a constant in second
+    derivatives, and is 1 if all weights are 0: their product then has the gradient of the weights.
     """
-    largest = ops.max(ops.abs(weights), initial=0)
-    return ops.divide_no_nan(weights, largest), largest
+    largest = ops.stop_gradient(ops.max(ops.abs(weights), initial=0))
+    largest = ops.where(ops.equal(largest, 0), ops.ones_like(largest), largest)
+    return weights / largest, largest
 
 
 def _logit_gradient(logits, normaliser, nll, targets, divergence, output):

@@ -105,7 +105,8 @@ class _WeightedLosses(torch.autograd.Function):
     """Weighted objectives and negative log-likelihoods `[N]`.
 
     The forward pass computes the gradient of the sum of the objectives. If the backward pass comes from a multiple of
-    the sum, it only scales it; PyTorch then gives it one number, expanded to `[N]`.
+    the sum, it only scales it; PyTorch then gives it one number, expanded to `[N]`. If the backward pass is recorded,
+    it computes the gradient again with operations that are differentiable; these keep all logits.
     """
 
     @staticmethod
@@ -120,17 +121,20 @@ class _WeightedLosses(torch.autograd.Function):
         return objective * weights, nll
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
     def backward(ctx, upstream, _):
         hidden, targets, weights, *others = ctx.saved_tensors
         count = len(ctx.names)
         parameters, unit, gradients = others[:count], others[count], others[count + 1 :]
-        if len(upstream) and (upstream.stride() == (0,) or bool((upstream == upstream[0]).all())):
+        recorded = torch.is_grad_enabled()  # the gradients will be differentiated, as `create_graph=True` asks
+        if not recorded and len(upstream) and (upstream.stride() == (0,) or bool((upstream == upstream[0]).all())):
             unit = unit * upstream[0]
         elif len(upstream):
             output = replace(ctx.fixed, **dict(zip(ctx.names, parameters, strict=True)))
             shares, unit = portable.weight_shares(weights * upstream)
-            _, _, d_hidden, d_trained = _gradients(hidden, targets, shares, output)
+            if recorded:
+                (_, _, d_hidden), d_trained = portable.chunk_gradients(hidden, targets, shares, output)
+            else:
+                _, _, d_hidden, d_trained = _gradients(hidden, targets, shares, output)
             gradients = d_hidden, *(d_trained[name] for name in ctx.names)
         types = [hidden.dtype, *(each.dtype for each in parameters)]
         d_hidden, *d_trained = ((each.float() * unit).to(dtype) for each, dtype in zip(gradients, types, strict=True))

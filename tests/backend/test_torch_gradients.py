@@ -1,0 +1,135 @@
+"""On PyTorch, losses have second derivatives."""
+
+import importlib.util
+import json
+
+import pytest
+
+pytestmark = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is an extra of the package")
+
+START = """
+import json, sys
+sys.modules["tensorflow"] = None  # importing it takes seconds
+import keras, torch
+import keras_tying as kt
+from keras_tying import backend
+from keras_tying.losses import fused_cross_entropy as fused
+from keras_tying.losses.fused_cross_entropy import OutputProjection, SoftTarget
+
+N, H, V = 12, 5, 17
+fused.LOGITS_PER_CHUNK = 5 * V  # five tokens a chunk
+torch.manual_seed(0)
+states, *matrices = torch.randn(N, H), torch.randn(V, H), torch.randn(V), torch.randn(V, H)
+targets, weights = torch.randint(0, V, (N,)), torch.rand(N) * (torch.rand(N) > 0.3)
+ALL = {"logit_soft_cap": 2.0, "temperature": 0.5, "label_smoothing": 0.2}
+OPTIONS = {
+    "plain": {},
+    "no bias": {"bias": None},
+    "soft cap": {"logit_soft_cap": 2.0},
+    "temperature": {"temperature": 3.0},
+    "smoothing": {"label_smoothing": 0.1},
+    "soft target": {"soft_target": SoftTarget(3.0, 4.0, 0.7)},
+    "trained soft target": {"soft_target": SoftTarget(3.0, 4.0, 0.7, target_gradient=True)},
+    "all": {"soft_target": SoftTarget(3.0, 4.0, 0.7, target_gradient=True), **ALL},
+}
+
+def projection(matrices, options):
+    return OutputProjection(**{**dict(zip(("embeddings", "bias", "input_embeddings"), matrices)), **options})
+
+def total(function, options, weights=weights):
+    return lambda hidden, *matrices: function(hidden, targets, weights, projection(matrices, options))[0]
+
+def each(function, options, reduce):
+    return lambda hidden, *matrices: reduce(function(hidden, targets, weights, projection(matrices, options)))
+
+def squares(losses):
+    return torch.sum(losses**2)
+
+def copies(tensors):
+    return [tensor.clone().requires_grad_() for tensor in tensors]
+
+def difference(received, expected):
+    pairs = zip(received, expected, strict=True)
+    return max(float((one - other).abs().max() / other.abs().max().clamp(1)) for one, other in pairs)
+
+found = {}
+embedding = kt.layers.AdaptiveEmbedding(
+    V, H, cutoffs=(4, 9), factor=2, bias_initializer="normal", embeddings_initializer="normal")
+embedding.build()
+
+def adaptive(hidden):
+    output = kt.models.heads.head_projection(embedding)
+    return output.total_loss(hidden, targets, weights)[0]
+
+def adaptive_from_all_words(hidden):
+    return -(embedding(hidden, reverse=True)[torch.arange(N), targets] * weights).sum()
+"""
+
+SECOND = """
+def second(loss_of, tensors):
+    # Gradients of a loss and a penalty of its gradients; the hidden states depend on the output embeddings.
+    hidden, *others = tensors = copies(tensors)
+    states = torch.tanh(hidden + others[0][:N]) if others else torch.tanh(hidden)
+    loss = loss_of(states, *others)
+    first = torch.autograd.grad(loss, tensors, create_graph=True, allow_unused=True)
+    first = [gradient for gradient in first if gradient is not None]
+    total = loss + sum(torch.sum(gradient**2) for gradient in first)
+    gradients = torch.autograd.grad(total, tensors, allow_unused=True)
+    return [gradient for gradient in gradients if gradient is not None]
+
+tensors = [states, *matrices]
+for name, options in OPTIONS.items():
+    for kind, of in {
+        "total": lambda function: total(function, options),
+        "sum": lambda function: each(function, options, torch.sum),
+        "squares": lambda function: each(function, options, squares),
+    }.items():
+        fast = fused.total_loss if kind == "total" else fused.weighted_losses
+        received, expected = (second(of(function), tensors) for function in (fast, backend.portable(fast)))
+        found[f"{name}, {kind}"] = difference(received, expected)
+both = fused.total_loss, backend.portable(fused.total_loss)
+found["no weights"] = difference(*(second(total(function, {}, torch.zeros(N)), tensors) for function in both))
+found["adaptive"] = difference(second(adaptive, [states]), second(adaptive_from_all_words, [states]))
+found["logits"] = difference(
+    second(lambda hidden, matrix: kt.losses.linear_cross_entropy(hidden, targets, matrix).sum(), tensors[:2]),
+    second(lambda hidden, matrix: torch.nn.functional.cross_entropy(hidden @ matrix.T, targets, reduction="sum"),
+           tensors[:2]),
+)
+
+def in_factors(function, factors):
+    hidden, factors = copies([states, factors])
+    losses = function(hidden, targets, weights, projection(matrices, {}))
+    gradient, = torch.autograd.grad(torch.sum(losses * factors), hidden, create_graph=True)
+    return torch.autograd.grad(torch.sum(torch.sin(gradient + 1)), factors)
+
+for name, factors in {"one factor": torch.ones(N), "factors": torch.rand(N), "zero": torch.zeros(N)}.items():
+    functions = fused.weighted_losses, backend.portable(fused.weighted_losses)
+    found[name] = difference(*(in_factors(function, factors) for function in functions))
+print(json.dumps(found))
+"""
+
+FIRST = """
+loss = total(fused.total_loss, {})(*copies([states, *matrices]))
+found["shapes"] = [list(saved.shape) for saved in loss.grad_fn.next_functions[0][0].saved_tensors]
+fused.chunk_gradients = None  # calling it fails
+for kind, of in (("total", loss), ("squares", each(fused.weighted_losses, {}, squares)(*copies([states, *matrices])))):
+    of.backward()
+print(json.dumps(found))
+"""
+
+
+def printed(run_python, program):
+    return json.loads(run_python("-c", START + program, KERAS_BACKEND="torch").stdout.splitlines()[-1])
+
+
+def test_second_derivatives_are_those_of_the_portable_losses(run_python):
+    found = printed(run_python, SECOND)
+    assert len(found) == 8 * 3 + 6
+    for name, difference in found.items():
+        assert difference < 1e-5, name
+
+
+def test_first_derivatives_keep_no_logits(run_python):
+    shapes = printed(run_python, FIRST)["shapes"]
+    assert [12, 5] in shapes
+    assert [12, 17] not in shapes
