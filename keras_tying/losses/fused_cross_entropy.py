@@ -132,7 +132,7 @@ def linear_cross_entropy(
     example from the mean, only scales it. Any other gradient is computed from logits that are computed again; give the
     weights of tokens as `sample_weight` to avoid that.
 
-    On PyTorch, gradients with `create_graph=True` keep the logits of all tokens.
+    On PyTorch, gradients with `create_graph=True` and those of `torch.func` keep the logits of all tokens.
 
     Args:
         hidden: Hidden states `[..., H]`.

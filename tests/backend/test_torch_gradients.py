@@ -1,4 +1,4 @@
-"""On PyTorch, losses have second derivatives."""
+"""On PyTorch, losses have second derivatives and work in torch.func."""
 
 import importlib.util
 import json
@@ -117,6 +117,56 @@ for kind, of in (("total", loss), ("squares", each(fused.weighted_losses, {}, sq
 print(json.dumps(found))
 """
 
+TRANSFORMS = """
+from torch.func import grad, hessian, jvp, vmap
+
+rows, words = torch.randn(3, N, H), torch.randint(0, V, (3, N))
+numbers = tuple(range(4))
+for name, options in OPTIONS.items():
+    def loss(hidden, *rest):
+        *matrices, words = rest
+        return fused.total_loss(hidden, words, weights, projection(matrices, options))[0]
+
+    used = numbers if name in ("trained soft target", "all") else numbers[:2]
+    received = vmap(grad(loss, used), (0, None, None, None, 0))(rows, *matrices, words)
+    expected = []
+    for row, targets_of_row in zip(rows, words, strict=True):
+        tensors = copies([row, *matrices])
+        expected.append(torch.autograd.grad(loss(*tensors, targets_of_row), tensors[: len(used)]))
+    found[name] = difference(received, list(map(torch.stack, zip(*expected, strict=True))))
+    of_all = grad(lambda matrix: vmap(loss, (0, None, None, None, 0))(rows, matrix, *matrices[1:], words).sum())
+    found[f"{name}, sum"] = difference([of_all(matrices[0])], [received[1].sum(0)])
+
+def ours(hidden):
+    return kt.losses.linear_cross_entropy(hidden, targets, *matrices[:2]).sum()
+
+def plain(hidden):
+    logits = hidden @ matrices[0].T + matrices[1]
+    return torch.nn.functional.cross_entropy(logits, targets, reduction="sum")
+
+found["hessian"] = difference([hessian(ours)(states)], [hessian(plain)(states)])
+found["jvp"] = difference(jvp(ours, (states,), (rows[0],)), jvp(plain, (states,), (rows[0],)))
+expected = torch.stack([grad(adaptive_from_all_words)(row) for row in rows])
+found["adaptive"] = difference([vmap(grad(adaptive))(rows)], [expected])
+output = kt.models.heads.head_projection(embedding)
+found["scored"] = difference(
+    vmap(output.token_losses)(rows, words),
+    map(torch.stack, zip(*(output.token_losses(*each) for each in zip(rows, words, strict=True)), strict=True)),
+)
+
+model = kt.zoo.recurrent_language_model(V, H, num_layers=1, tied=True)
+trained = [variable.value for variable in model.trainable_variables]
+fixed = [variable.value for variable in model.non_trainable_variables]
+
+def loss_of_model(trained, words):
+    return model.stateless_call(trained, fixed, words[None], targets=words[None].roll(-1, 1), training=True)[0].loss
+
+received = vmap(grad(loss_of_model), (None, 0))([each.detach() for each in trained], words)
+expected = [torch.autograd.grad(loss_of_model(trained, row), trained) for row in words]
+found["model"] = difference(received, map(torch.stack, zip(*expected, strict=True)))
+print(json.dumps(found))
+"""
+
 
 def printed(run_python, program):
     return json.loads(run_python("-c", START + program, KERAS_BACKEND="torch").stdout.splitlines()[-1])
@@ -133,3 +183,10 @@ def test_first_derivatives_keep_no_logits(run_python):
     shapes = printed(run_python, FIRST)["shapes"]
     assert [12, 5] in shapes
     assert [12, 17] not in shapes
+
+
+def test_transforms_of_functions_give_the_gradients_of_backward(run_python):
+    found = printed(run_python, TRANSFORMS)
+    assert len(found) == 8 * 2 + 5
+    for name, difference in found.items():
+        assert difference < 1e-5, name

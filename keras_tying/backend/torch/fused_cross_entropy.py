@@ -7,6 +7,9 @@ import torch
 
 from keras_tying.losses import fused_cross_entropy as portable
 
+in_transform = torch._C._are_functorch_transforms_active  # PyTorch has no public name for it
+"""Whether a transform of `torch.func` calls, which allows neither `out=` nor shapes that depend on values."""
+
 
 def token_losses(hidden, targets, output):
     """Objective and negative log-likelihood `[N]` of `targets` `[N]` given `hidden` `[N, H]`, without gradient."""
@@ -27,6 +30,9 @@ def total_loss(hidden, targets, weights, output):
 
 
 def _losses(hidden, targets, weights, output):
+    if torch.is_grad_enabled() and in_transform():
+        objective, nll = portable.chunk_losses(hidden, targets, output)
+        return objective * weights, nll.detach()
     trained = output.trained
     if not (torch.is_grad_enabled() and any(each.requires_grad for each in (hidden, *trained.values()))):
         objective, nll = token_losses(hidden, targets, output)
