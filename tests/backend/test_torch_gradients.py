@@ -1,4 +1,4 @@
-"""On PyTorch, losses have second derivatives and work in torch.func."""
+"""On PyTorch, losses have second derivatives and work in torch.func, torch.compile and loops over torch.optim."""
 
 import importlib.util
 import json
@@ -167,6 +167,25 @@ found["model"] = difference(received, map(torch.stack, zip(*expected, strict=Tru
 print(json.dumps(found))
 """
 
+LOOPS = """
+words = torch.randint(0, V, (4, 6))
+
+def trained(compiled):
+    keras.utils.set_random_seed(0)
+    model = kt.models.LanguageModel(kt.layers.TiedEmbedding(V, H), [keras.layers.Dense(H)])
+    optimizer, losses = torch.optim.Adam(model.parameters(), 0.01), []
+    called = torch.compile(model, backend="eager") if compiled else model
+    for _ in range(4):
+        optimizer.zero_grad()
+        loss = called(words, targets=words.roll(-1, 1), training=True).loss
+        loss.backward()
+        optimizer.step()
+        losses.append(float(loss.detach()))
+    return losses
+
+print(json.dumps([trained(False), trained(True)]))
+"""
+
 
 def printed(run_python, program):
     return json.loads(run_python("-c", START + program, KERAS_BACKEND="torch").stdout.splitlines()[-1])
@@ -190,3 +209,9 @@ def test_transforms_of_functions_give_the_gradients_of_backward(run_python):
     assert len(found) == 8 * 2 + 5
     for name, difference in found.items():
         assert difference < 1e-5, name
+
+
+def test_a_loop_over_an_optimizer_of_pytorch_trains_a_model_and_its_compiled_one(run_python):
+    losses, of_compiled = printed(run_python, LOOPS)
+    assert sorted(losses, reverse=True) == losses
+    assert of_compiled == pytest.approx(losses, rel=1e-5)
