@@ -1,4 +1,6 @@
 import gc
+import importlib.util
+import json
 import os
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
@@ -87,6 +89,19 @@ def run_python():
         return process
 
     return run
+
+
+@pytest.fixture(scope="session")
+def printed_on(run_python):
+    """Runs a program on another backend of Keras; returns what its last line of output has as JSON."""
+
+    def printed(backend, program, *arguments, **environment):
+        if importlib.util.find_spec(backend) is None:
+            pytest.skip(f"{backend} is not installed")
+        process = run_python("-c", program, *arguments, KERAS_BACKEND=backend, **environment)
+        return json.loads(process.stdout.splitlines()[-1])
+
+    return printed
 
 
 @pytest.fixture

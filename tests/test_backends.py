@@ -1,7 +1,6 @@
 """Layers, losses, models, zoo and data without TensorFlow."""
 
 import contextlib
-import importlib.util
 import io
 import json
 
@@ -189,24 +188,18 @@ print(json.dumps({"numbers": [float(number) for number in numbers], "weights": w
 # A small learning rate: at the recipes' rate, rounding grows to a percent within an epoch.
 
 
-def last_line(output):
-    return json.loads(output.splitlines()[-1])
-
-
 @pytest.fixture(scope="module")
 def expected():
     """What TensorFlow, here, comes to."""
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
         exec(WITHOUT_TENSORFLOW.replace('sys.modules["tensorflow"] = None', ""), {})
-    return last_line(printed.getvalue())
+    return json.loads(printed.getvalue().splitlines()[-1])
 
 
 @pytest.fixture(scope="module", params=["jax", "torch"])
-def received(request, run_python):
-    if importlib.util.find_spec(request.param) is None:
-        pytest.skip(f"{request.param} is not installed")
-    return last_line(run_python("-c", WITHOUT_TENSORFLOW, KERAS_BACKEND=request.param).stdout)
+def received(request, printed_on):
+    return printed_on(request.param, WITHOUT_TENSORFLOW)
 
 
 def test_training_without_tensorflow_equals_training_with_it(received, expected):

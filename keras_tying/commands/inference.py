@@ -1,4 +1,4 @@
-"""The modes of commands that print something. Those with trained models take strings and give strings."""
+"""The modes of training commands that train nothing and print: text, scores, similar words, shared subwords."""
 
 import argparse
 import io

@@ -1,8 +1,5 @@
 """On JAX, models keep their weights when `fit` fails, and stacked cells have states."""
 
-import importlib.util
-import json
-
 import pytest
 
 PROGRAM = """
@@ -73,10 +70,8 @@ print(json.dumps(found))
 
 
 @pytest.fixture(scope="module")
-def found(run_python):
-    if importlib.util.find_spec("jax") is None:
-        pytest.skip("jax is not installed")
-    return json.loads(run_python("-c", PROGRAM, KERAS_BACKEND="jax").stdout.splitlines()[-1])
+def found(printed_on):
+    return printed_on("jax", PROGRAM)
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,5 @@
 """On JAX, several steps of one call give the results of single steps and are compiled once."""
 
-import importlib.util
-import json
-
 import pytest
 
 PROGRAM = """
@@ -78,10 +75,8 @@ print(json.dumps(found))
 
 
 @pytest.fixture(scope="module")
-def found(run_python):
-    if importlib.util.find_spec("jax") is None:
-        pytest.skip("jax is not installed")
-    return json.loads(run_python("-c", PROGRAM, KERAS_BACKEND="jax").stdout.splitlines()[-1])
+def found(printed_on):
+    return printed_on("jax", PROGRAM)
 
 
 def test_several_steps_per_call_end_with_the_losses_weights_and_seeds_of_single_steps(found):

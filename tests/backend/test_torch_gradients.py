@@ -1,11 +1,6 @@
 """On PyTorch, losses have second derivatives and work in torch.func, torch.compile and loops over torch.optim."""
 
-import importlib.util
-import json
-
 import pytest
-
-pytestmark = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is an extra of the package")
 
 START = """
 import json, sys
@@ -187,31 +182,25 @@ print(json.dumps([trained(False), trained(True)]))
 """
 
 
-def printed(run_python, program):
-    return json.loads(run_python("-c", START + program, KERAS_BACKEND="torch").stdout.splitlines()[-1])
-
-
-def test_second_derivatives_are_those_of_the_portable_losses(run_python):
-    found = printed(run_python, SECOND)
-    assert len(found) == 8 * 3 + 6
+@pytest.mark.parametrize(
+    ("program", "number"),
+    [(SECOND, 8 * 3 + 6), (TRANSFORMS, 8 * 2 + 5)],
+    ids=["second derivatives and those of the portable losses", "transforms and backward"],
+)
+def test_derivatives_are_equal(printed_on, program, number):
+    found = printed_on("torch", START + program)
+    assert len(found) == number
     for name, difference in found.items():
         assert difference < 1e-5, name
 
 
-def test_first_derivatives_keep_no_logits(run_python):
-    shapes = printed(run_python, FIRST)["shapes"]
+def test_first_derivatives_keep_no_logits(printed_on):
+    shapes = printed_on("torch", START + FIRST)["shapes"]
     assert [12, 5] in shapes
     assert [12, 17] not in shapes
 
 
-def test_transforms_of_functions_give_the_gradients_of_backward(run_python):
-    found = printed(run_python, TRANSFORMS)
-    assert len(found) == 8 * 2 + 5
-    for name, difference in found.items():
-        assert difference < 1e-5, name
-
-
-def test_a_loop_over_an_optimizer_of_pytorch_trains_a_model_and_its_compiled_one(run_python):
-    losses, of_compiled = printed(run_python, LOOPS)
+def test_a_loop_over_an_optimizer_of_pytorch_trains_a_model_and_its_compiled_one(printed_on):
+    losses, of_compiled = printed_on("torch", START + LOOPS)
     assert sorted(losses, reverse=True) == losses
     assert of_compiled == pytest.approx(losses, rel=1e-5)

@@ -1,7 +1,6 @@
 """The recurrences of LSTM and MogrifierLSTM on JAX equal the portable one, in values and gradients."""
 
 import importlib.util
-import json
 
 import pytest
 
@@ -70,8 +69,8 @@ print(json.dumps(found))
 """
 
 
-def test_the_fast_recurrence_equals_the_portable_one(run_python):
-    found = json.loads(run_python("-c", PROGRAM, KERAS_BACKEND="jax").stdout.splitlines()[-1])
+def test_the_fast_recurrence_equals_the_portable_one(printed_on):
+    found = printed_on("jax", PROGRAM)
     assert len(found) == 20
     for name, differences in found.items():
         assert max(differences) < 2e-6, name  # of float32: processors sum in different orders

@@ -1,6 +1,5 @@
 """Embeddings and losses split along the vocabulary over eight devices of JAX."""
 
-import importlib.util
 import json
 
 import keras
@@ -74,12 +73,9 @@ print(json.dumps(found))
 
 
 @pytest.fixture(scope="module")
-def trained(run_python):
-    if importlib.util.find_spec("jax") is None:
-        pytest.skip("jax is not installed")
+def trained(printed_on):
     devices = "--xla_force_host_platform_device_count=8"
-    process = run_python("-c", PROGRAM, json.dumps(BUILDERS), KERAS_BACKEND="jax", XLA_FLAGS=devices)
-    return json.loads(process.stdout.splitlines()[-1])
+    return printed_on("jax", PROGRAM, json.dumps(BUILDERS), XLA_FLAGS=devices)
 
 
 @pytest.mark.parametrize("tied", ["True", "False"])

@@ -1,4 +1,4 @@
-"""What Keras builds for `fit`: the model, and the loss and metrics that were passed to `compile`."""
+"""What Keras builds for `fit`: the model, compiled losses and metrics; and what its steps on JAX start from."""
 
 import keras
 from keras.src.utils import tracking
