@@ -46,6 +46,7 @@ def candidate_scores(scores, temperature, top_k=None, top_p=None):
     top_p = ops.cast(top_p, "float32")
     within = (before < top_p) | (top_p >= 1)  # rounding lets the sum reach 1 before the last words
     reaching = ops.sum(ops.cast(within, "int32"), axis=-1, keepdims=True)
+    reaching = ops.maximum(reaching, 1)  # a `top_p` below the least float32 is 0
     allowed = ops.where(drawing, ops.minimum(reaching, ops.cast(top_k, "int32")), 1)
     least = ops.take_along_axis(ranked, allowed - 1, axis=-1)
     above, equal = scores > least, scores == least

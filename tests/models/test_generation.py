@@ -66,6 +66,11 @@ def test_top_k_and_top_p_leave_only_the_likeliest_words():
     assert set(model.generate(prefix, 1, top_p=float(reach), seed=0)[:, 0]) == set(ranked[:4])
 
 
+def test_a_top_p_below_the_least_float32_leaves_the_likeliest_word():
+    model = small()
+    assert model.generate([[1]], 5, top_p=1e-50, seed=0).tolist() == model.generate([[1]], 5, top_k=1).tolist()
+
+
 def test_top_p_of_one_leaves_all_words(rng):
     scores = rng.normal(scale=3, size=(64, 1000)).astype("float32")
     probabilities = np.exp(np.sort(scores[-1])[::-1].astype("float64"))
