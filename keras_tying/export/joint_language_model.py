@@ -103,6 +103,11 @@ class ServedJointLanguageModel:
 
     def _inputs(self, source, alignment, history):
         """Inputs of the model, by name."""
+        texts = source, alignment, history
+        alike = tf.equal([tf.size(each) for each in texts], tf.size(history))
+        source, alignment, history = (
+            checked(each, alike, "source, alignment and history must have a text for each row") for each in texts
+        )
         links = parsed_links(alignment)
         history_ids = self.target.encode(history)
         length = self.model.order - 1

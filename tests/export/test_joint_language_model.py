@@ -115,6 +115,15 @@ def test_a_word_without_links_is_affiliated_like_its_nearest_neighbour():
     assert affiliated(links, lengths, tf.constant([3, 2, 2, 0, 0], tf.int64)).numpy().tolist() == [2, 2, 2, 4, 2]
 
 
+def log_probabilities(words, model):
+    """The traced function of the signature of this name."""
+    from keras_tying.export.joint_language_model import ServedJointLanguageModel
+    from keras_tying.export.text import TextInGraph
+
+    texts = [TextInGraph(vocabulary, "spaces") for vocabulary in words]
+    return ServedJointLanguageModel(model, *texts).endpoints()["log_probabilities"]
+
+
 WRONG_LINKS = ["a-b", "5", "0-", "-", "0-0,1-1", "1-2-3", "0-0-7", "0-99999999999", "0-0 x"]
 
 
@@ -122,17 +131,25 @@ WRONG_LINKS = ["a-b", "5", "0-", "-", "0-0,1-1", "1-2-3", "0-0-7", "0-9999999999
 def test_links_that_python_refuses_are_refused(words, models, name):
     import tensorflow as tf
 
-    from keras_tying.export.joint_language_model import ServedJointLanguageModel
-    from keras_tying.export.text import TextInGraph
-
-    texts = [TextInGraph(vocabulary, "spaces") for vocabulary in words]
-    endpoint = ServedJointLanguageModel(models[name], *texts).endpoints()["log_probabilities"]
+    endpoint = log_probabilities(words, models[name])
     trained = TrainedJointLanguageModel(models[name], *words, tokenization="spaces")
     for links in WRONG_LINKS:
         with pytest.raises(ValueError, match="`alignment` must be links such as '0-0 1-2'"):
             trained.next_words("a b", links, "x")
         with pytest.raises(tf.errors.InvalidArgumentError, match="alignment must be links such as 0-0 1-2"):
             endpoint(tf.constant(["a b", "a"]), tf.constant(["\ufeff0-0 1-0", links]), tf.constant(["x", ""]))
+
+
+@pytest.mark.parametrize("short", ["source", "alignment", "history"])
+@pytest.mark.parametrize("name", MODELS)
+def test_inputs_of_different_numbers_of_rows_are_refused(words, models, name, short):
+    import tensorflow as tf
+
+    inputs = {"source": ["a b", "a"], "alignment": ["0-0", ""], "history": ["x", ""]}
+    inputs[short] = inputs[short][:1]
+    endpoint = log_probabilities(words, models[name])
+    with pytest.raises(tf.errors.InvalidArgumentError, match="source, alignment and history must have a text for each"):
+        endpoint(*map(tf.constant, inputs.values()))
 
 
 def test_a_vocabulary_of_another_size_is_refused(tmp_path, words):
