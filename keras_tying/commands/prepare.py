@@ -3,9 +3,7 @@
 import argparse
 import dataclasses
 import sys
-from collections.abc import Callable, Iterable
-from itertools import chain
-from pathlib import Path
+from collections.abc import Callable
 
 from tqdm import tqdm
 
@@ -13,10 +11,9 @@ from keras_tying import data
 from keras_tying.commands.exit_codes import RESUMABLE
 from keras_tying.commands.nnjm import check_aligned_files
 from keras_tying.commands.options import Command, Commands, Option, file_option, path, whole
-from keras_tying.commands.text import SPLIT_NAMES, check_data_dir
+from keras_tying.commands.text import SPLIT_NAMES, check_are_files, check_data_dir
 from keras_tying.data.prepared.folder import DESCRIPTION, Preparation, description_of, has_shards
 from keras_tying.data.prepared.index import open_split
-from keras_tying.data.text import check_is_file
 from keras_tying.distribution.strategies import usable_cores
 from keras_tying.tables import load_table
 
@@ -30,7 +27,7 @@ def prepare_text(arguments: argparse.Namespace) -> int:
             f"The words of a new text are those of its --train-file, or of --vocabulary. Received: neither, and "
             f"{arguments.folder} holds no prepared text"
         )
-    _check_files(given.values())
+    check_are_files(given.values())
     corpus = data.Corpus("files", given) if given else data.load_corpus(arguments.corpus, arguments.data_dir)
     corpus = dataclasses.replace(corpus, tokenization=_tokenization(arguments, "text", corpus.tokenization))
     with ProgressLines() as progress:
@@ -47,12 +44,6 @@ def prepare_text(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _check_files(splits: Iterable[list[Path]]) -> None:
-    """Raises an error for a file that is missing, before the splits that come first are written."""
-    for file in chain.from_iterable(splits):
-        check_is_file(file)
-
-
 def _tokenization(arguments: argparse.Namespace, kind: str, default: str) -> str:
     """The tokenization that is given, else that of the text in the folder, else the default."""
     stored = description_of(arguments.folder, kind).tokenization if has_shards(arguments.folder) else None
@@ -61,7 +52,7 @@ def _tokenization(arguments: argparse.Namespace, kind: str, default: str) -> str
 
 def prepare_pairs(arguments: argparse.Namespace) -> int:
     if arguments.source:
-        _check_files([arguments.source, arguments.target])
+        check_are_files([arguments.source, arguments.target])
         pairs = data.zip_files(arguments.source, arguments.target)
         corpus = data.parallel_files({"train": pairs})
     else:
@@ -83,7 +74,7 @@ def prepare_pairs(arguments: argparse.Namespace) -> int:
 
 def prepare_aligned(arguments: argparse.Namespace) -> int:
     files = {split: paths for split in data.SPLITS if (paths := getattr(arguments, split))}
-    _check_files(files.values())
+    check_are_files(files.values())
     counts = set(map(len, files.values()))
     default = "spaces" if counts == {3} else "words"  # links count tokens
     tokenization = _tokenization(arguments, "aligned", default)

@@ -1,12 +1,13 @@
 """Options of the commands that read one text."""
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import chain
 from pathlib import Path
 
 from keras_tying.commands.options import Option, file_option
 from keras_tying.commands.training_options import FLAG, check_not_set, data_dir_option
-from keras_tying.data.text import TOKENIZATIONS
+from keras_tying.data.text import TOKENIZATIONS, check_is_file
 
 SPLIT_NAMES = {"train": "training", "valid": "validation", "test": "test"}
 
@@ -51,3 +52,9 @@ def check_data_dir(corpus: str, data_dir: Path | None) -> None:
             f"The corpus 'embedded' has no files of its own. Received: --data-dir {data_dir}. Name a corpus "
             "or a recipe that has."
         )
+
+
+def check_are_files(groups: Iterable[Iterable[Path]]) -> None:
+    """Raises an error for a file that is missing, before the files that come first are read."""
+    for file in chain.from_iterable(groups):
+        check_is_file(file)

@@ -12,7 +12,7 @@ from keras_tying.commands.changed_runs import change_epochs, check_can_be_record
 from keras_tying.commands.continued_models import continued_task
 from keras_tying.commands.inference import MODES
 from keras_tying.commands.new_settings import new_settings
-from keras_tying.commands.text import check_data_dir
+from keras_tying.commands.text import check_are_files, check_data_dir
 from keras_tying.distribution import Distribution, open_distribution
 from keras_tying.pretrained.loading import model_of, open_trained
 from keras_tying.training.callbacks import TrainingInterrupted
@@ -124,6 +124,7 @@ def _open_runs(
         for folder in existing:
             check_same_settings(Run(folder), made.pop(folder).settings)
         if made:
+            check_are_files(group for groups in (files or {}).values() for group in groups)
             with tempfile.TemporaryDirectory() as temporary:
                 task_class.complete(list(made.values()), [Run(folder) for folder in existing], Path(temporary))
                 create_runs(made, distribution.replicas)

@@ -97,12 +97,15 @@ def refused(*command, message):
         (["--valid-file", "{line}"], "The valid text needs at least 8 tokens for 4 rows"),
         (["--test-file", "{line}"], "The test text needs at least 2 tokens"),
         (["--test-file", "{binary}"], "expected UTF-8"),
+        (["--train-file", "{binary}", "--test-file", "."], ". is a folder. Name a file inside it"),
+        (["--train-file", "{binary}", "--test-file", "{pipe}"], "pipe.txt is a pipe or a device"),
     ],
 )
 def test_wrong_settings_leave_nothing(tmp_path, texts, recipe, arguments, message):
-    files = {name: tmp_path / f"{name}.txt" for name in ("empty", "line", "binary")}
-    for path, content in zip(files.values(), (b"", b"\n", b"\xff\xff\n"), strict=True):
+    files = {name: tmp_path / f"{name}.txt" for name in ("empty", "line", "binary", "pipe")}
+    for path, content in zip(files.values(), (b"", b"\n", b"\xff\xff\n"), strict=False):
         path.write_bytes(content)
+    os.mkfifo(files["pipe"])
     arguments = [each.format(**files) if isinstance(each, str) else each for each in arguments]
     new = tmp_path / "new" / "run"
     refused(LM, "--recipe", recipe, *harness.text_options(*texts), "--run", new, *arguments, message=message)
