@@ -4,6 +4,7 @@ import argparse
 import dataclasses
 import sys
 from collections.abc import Callable
+from typing import Any
 
 from tqdm import tqdm
 
@@ -13,7 +14,8 @@ from keras_tying.commands.nnjm import check_aligned_files
 from keras_tying.commands.options import Command, Commands, Option, file_option, path, whole
 from keras_tying.commands.text import SPLIT_NAMES, check_are_files, check_data_dir
 from keras_tying.data.prepared.folder import DESCRIPTION, Preparation, description_of, has_shards
-from keras_tying.data.prepared.index import open_split
+from keras_tying.data.prepared.index import listed_shards
+from keras_tying.data.prepared.shards import check_intact
 from keras_tying.distribution.strategies import usable_cores
 from keras_tying.tables import load_table
 
@@ -104,17 +106,27 @@ def check_aligned(arguments: argparse.Namespace) -> None:
 
 
 def check_files(arguments: argparse.Namespace) -> int:
-    splits = sorted(path for path in arguments.folder.glob("*/") if not path.name.startswith("."))
-    if not splits or not (arguments.folder / DESCRIPTION).is_file():
-        raise FileNotFoundError(f"{arguments.folder} holds no prepared text.")
-    kind = load_table(Preparation, arguments.folder / DESCRIPTION).kind
-    {"text": data.PreparedCorpus, "pairs": data.PreparedPairs, "aligned": data.PreparedAligned}[kind](arguments.folder)
-    damaged = [path for split in splits for path in open_split(split).damaged()]
-    for each in damaged:
-        print(f"{each} is damaged. Remove it and prepare the text again: only it is made again.")
-    if not damaged:
-        print(f"{', '.join(split.name for split in splits)}: every file is intact.")
-    return 1 if damaged else 0
+    folder = arguments.folder
+    splits = sorted(path for path in folder.glob("*/") if not path.name.startswith("."))
+    if not splits or not (folder / DESCRIPTION).is_file():
+        raise FileNotFoundError(f"{folder} holds no prepared text.")
+    kind = load_table(Preparation, folder / DESCRIPTION).kind
+    problems = []
+
+    def tried(check: Callable[..., Any], *arguments: Any) -> Any:
+        """What a check returns. An error is kept, so that all of them are shown."""
+        try:
+            return check(*arguments)
+        except (ValueError, OSError) as error:
+            problems.append(str(error))
+            return ()
+
+    tried({"text": data.PreparedCorpus, "pairs": data.PreparedPairs, "aligned": data.PreparedAligned}[kind], folder)
+    for split in splits:
+        for shard in tried(listed_shards, split):
+            tried(check_intact, split, shard)
+    print("\n".join(problems) or f"{', '.join(split.name for split in splits)}: every file is intact.")
+    return 1 if problems else 0
 
 
 class ProgressLines:

@@ -56,10 +56,20 @@ def open_split(folder: Path) -> Shards:
         FileNotFoundError: If the split does not exist, or a shard is missing.
         ValueError: If the preparation of the split was interrupted.
     """
+    return Shards(folder, listed_shards(folder))
+
+
+def listed_shards(folder: Path) -> list[Shard]:
+    """The shards in the index of a split.
+
+    Raises:
+        FileNotFoundError: If the split does not exist.
+        ValueError: If the preparation of the split was interrupted.
+    """
     index = folder / INDEX
     if not index.exists():
         raise FileNotFoundError(f"{folder.parent} has no prepared split {folder.name!r}: there is no {index}.")
     shards, complete = read_index(index)
     if not complete:
         raise ValueError(f"{folder} is not complete: its preparation was interrupted. Run the command again.")
-    return Shards(folder, shards)
+    return shards

@@ -56,6 +56,25 @@ def write_shard(path: Path, records: Iterable[bytes], origin: str, totals: dict[
     return Shard(file=path.name, sha256=sha256, records=number, origin=origin, totals=totals)
 
 
+def check_is_there(path: Path) -> None:
+    """Raises FileNotFoundError if the file of a shard is missing."""
+    if not path.is_file():
+        raise FileNotFoundError(f"{path} is missing. Prepare the text again: other files are kept.")
+
+
+def check_intact(folder: Path, shard: Shard) -> None:
+    """Reads the file of a shard.
+
+    Raises:
+        FileNotFoundError: If it is missing.
+        ValueError: If its SHA-256 differs from the index.
+    """
+    path = folder / shard.file
+    check_is_there(path)
+    if sha256_of(path) != shard.sha256:
+        raise ValueError(f"{path} is damaged. Remove it and prepare the text again: only it is made again.")
+
+
 class Shards:
     """Files of records. Only the requested records are read.
 
@@ -71,10 +90,7 @@ class Shards:
         self.folder = folder
         self.shards = shards
         for shard in shards:
-            if not (folder / shard.file).is_file():
-                raise FileNotFoundError(
-                    f"{folder / shard.file} is missing. Prepare the text again: other files are kept."
-                )
+            check_is_there(folder / shard.file)
         self._opened = lru_cache(OPEN_FILES)(self._open)
 
     def __len__(self) -> int:
@@ -95,10 +111,6 @@ class Shards:
             return reader.read(records)
         except (RuntimeError, IndexError) as error:
             raise self._damaged(shard, str(error)) from None
-
-    def damaged(self) -> list[Path]:
-        """Files whose SHA-256 differs from the index. All files are read."""
-        return [path for shard in self.shards if sha256_of(path := self.folder / shard.file) != shard.sha256]
 
     def _open(self, shard: int) -> Any:
         entry = self.shards[shard]

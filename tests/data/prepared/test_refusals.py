@@ -21,19 +21,21 @@ SHARD = 20_000
 """Characters per shard, for several shards."""
 
 
-def test_a_changed_vocabulary_is_found_by_the_check(text, tmp_path):
-    prepare_text(tmp_path, text, size=300)
+def test_the_check_names_everything_that_is_wrong(text, tmp_path, capsys):
+    prepare_text(tmp_path, text, size=300, characters=SHARD)
     with (tmp_path / "vocabulary.txt").open("a") as file:
         file.write("another\n")
-    with pytest.raises(ValueError, match="is not the vocabulary the text was prepared with"):
-        check_files(Namespace(folder=tmp_path))
-
-
-def test_a_split_without_its_index_is_found_by_the_check(text, tmp_path):
-    prepare_text(tmp_path, text, size=300)
+    (tmp_path / "train" / "00000.array_record").unlink()
+    (tmp_path / "train" / "00002.array_record").write_bytes(b"")
     (tmp_path / "valid" / "index.jsonl").unlink()
-    with pytest.raises(FileNotFoundError, match=r"has no prepared split 'valid': there is no .*index.jsonl"):
-        check_files(Namespace(folder=tmp_path))
+    assert check_files(Namespace(folder=tmp_path)) == 1
+    vocabulary, *shards, index = capsys.readouterr().out.splitlines()
+    assert "vocabulary.txt is not the vocabulary the text was prepared with" in vocabulary
+    assert [shard.partition(". ")[0] for shard in shards] == [
+        f"{tmp_path}/train/00000.array_record is missing",
+        f"{tmp_path}/train/00002.array_record is damaged",
+    ]
+    assert f"has no prepared split 'valid': there is no {tmp_path}/valid/index.jsonl" in index
 
 
 def test_pairs_without_a_training_split_are_refused_before_a_folder_is_made(subwords, tmp_path):
