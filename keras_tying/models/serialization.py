@@ -83,5 +83,5 @@ def from_layer_configs(config, custom_objects=None):
 def not_yet_called(config):
     """Layers of a model's configuration that a functional model around it has loaded and will call later."""
     described = [each for each in config.values() if isinstance(each, dict) and isinstance(each.get("config"), dict)]
-    loaded = [layer for each in described if (layer := shared_object(each)) is not None]
-    return [layer for layer in loaded if not was_called(layer)]
+    found = map(shared_object, described)  # also dtype policies, which models share too
+    return [each for each in found if isinstance(each, keras.layers.Layer) and not was_called(each)]

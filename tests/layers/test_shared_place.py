@@ -280,6 +280,17 @@ def test_a_subclassed_model_shares_between_its_nested_models(rng, tmp_path):
     assert_same(saved_and_loaded(first, tmp_path), model, batch)
 
 
+@pytest.mark.parametrize("shared", [True, False])
+def test_a_model_of_two_language_models_is_loaded(shared, rng, tmp_path):
+    embeddings = [TiedEmbedding(V, H)] * 2 if shared else [TiedEmbedding(V, H), TiedEmbedding(V, H)]
+    parts = [kt.models.LanguageModel(each, [keras.layers.Dense(H)]) for each in embeddings]
+    inputs, ids = words(), rng.integers(0, V, (2, 3))
+    model = keras.Model(inputs, keras.layers.Average()([part(inputs) for part in parts]))
+    loaded = saved_and_loaded(model, tmp_path)
+    assert loaded.count_params() == model.count_params()
+    np.testing.assert_array_equal(loaded(ids), model(ids))
+
+
 def test_weights_of_a_nested_model_are_loaded_where_it_has_a_place(model, rng, tmp_path):
     ours = saved_and_loaded(model, tmp_path)
     for each in model.weights:
