@@ -224,13 +224,31 @@ def augmentation_claims():
     by_beta, by_tau = (results("subspace")[key]["distance"] for key in ("by_beta", "by_tau"))
     assert all(curve == sorted(curve, reverse=True) for curve in (by_beta, by_tau))
     _, at_two, _, at_ten, _ = by_tau
-    gradient, constant = (
-        results(f"augmented_loss/glorot_tied_tau_20{ending}_screening_s1") for ending in ("", "_constant")
+    screened = {
+        path.name.removesuffix("_screening_s1.json"): results(f"augmented_loss/{path.stem}")
+        for path in (ZOO / "results" / "augmented_loss").glob("*_screening_s1.json")
+    }
+    assert all(len(each["history"]) == 10 for each in screened.values())
+    valid = {name: each["validation_perplexity"] for name, each in screened.items()}
+    pairs = [(start, tying) for start in ("uniform", "glorot") for tying in ("tied", "untied")]
+    lower = [valid["_".join(pair)] - valid[f"{'_'.join(pair)}_tau_20"] for pair in pairs]
+    glorot = [valid[f"glorot_tied{ending}"] for ending in ("_tau_20", "_tau_10", "_tau_5", "_tau_2", "")]
+    through = (
+        valid["glorot_tied_tau_20_constant"] - valid["glorot_tied_tau_20"],
+        valid["glorot_untied_tau_20"] - valid["glorot_untied_tau_20_gradient"],
     )
-    assert len(gradient["history"]) == len(constant["history"]) == 10
+    gammas = [valid[f"uniform_tied_tau_20{ending}"] for ending in ("_gamma_0_5", "", "_gamma_0_8")]
+    best = [min((name for name in valid if f"_{tying}" in name), key=valid.get) for tying in ("tied", "untied")]
     return [
-        f"validation perplexity after ten epochs is {gradient['validation_perplexity']:.1f} with the gradient and "
-        f"{constant['validation_perplexity']:.1f} without, with one seed each.",
+        f"validation perplexity after ten epochs is {valid['glorot_tied_tau_20']:.1f} with the gradient and "
+        f"{valid['glorot_tied_tau_20_constant']:.1f} without, with one seed each.",
+        f"in all four pairs, by {min(lower):.1f} to {max(lower):.1f}.",
+        "it is {:.1f} at temperature 20, {:.1f} at 10, {:.1f} at 5 and {:.1f} at 2, and {:.1f} without the loss".format(
+            *glorot
+        ),
+        "lowers it by {:.1f} with RE and by {:.1f} without.".format(*through),
+        "gamma of 0.5, 0.65 and 0.8 gives {:.1f}, {:.1f} and {:.1f}.".format(*gammas),
+        "the best without, `{}` and `{}`, are".format(*best),
         f"{first:.1f} after the first thirty epochs and {second:.1f} after thirty more, and the test perplexity was "
         f"{twice['test_perplexity']:.1f}",
         "Here AL gains {:.1f} there and RE {:.1f}, and both gain about the same".format(*gains),
