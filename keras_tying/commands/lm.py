@@ -54,7 +54,7 @@ COMMAND = training_command(
             "start from a trained model: its weights, words and recipe; from several: the mean of their weights",
             (DEFAULT_MODE,),
             excludes=("recipe", "tied", "prepared", "record"),
-            settings={"type": model_name, "nargs": "+", "metavar": "MODEL"},
+            settings={"type": model_name, "nargs": "+", "action": "extend", "metavar": "MODEL"},
         ),
         Option(
             "add-words",

@@ -233,5 +233,6 @@ def name(text: str) -> str:
 
 
 def file_option(name: str, help: str, count: str | int | None = None, metavar: Any = "FILE", **more) -> Option:
-    """An option that takes paths: one, `count` of them, or as many as there are (`"+"`)."""
-    return Option(name, help, settings={"type": path, "metavar": metavar, "nargs": count}, **more)
+    """An option that takes paths: one, `count` of them, or all that are given (`"+"`), also at several places."""
+    action = "extend" if count == "+" else "store"
+    return Option(name, help, settings={"type": path, "metavar": metavar, "nargs": count, "action": action}, **more)

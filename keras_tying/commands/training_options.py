@@ -73,7 +73,7 @@ def training_command(
                 "names of recipes, or TOML files",
                 new,
                 list(default_recipes),
-                settings={"nargs": "+", "metavar": "RECIPE"},
+                settings={"nargs": "+", "action": "extend", "metavar": "RECIPE"},
             ),
             *_run_options(new, using),
             *(replace(option, group="text and model") if option.group == "options" else option for option in own),

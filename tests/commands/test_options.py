@@ -198,6 +198,14 @@ def test_an_option_given_with_its_default_is_given():
     assert (arguments.epochs, arguments.recipe, arguments.mode) == (None, ["embedded_small_tied"], "")
 
 
+def test_an_option_that_takes_several_values_can_be_given_several_times():
+    files = [each for name in ("a.txt", "b.txt") for each in ("--train-file", name)]
+    others = ["--valid-file", "v.txt", "--test-file", "t.txt"]
+    arguments = parse(PARSED["lm"], [*files, *others, "--recipe", "one", "--recipe", "two"], "lm")
+    assert list(map(str, arguments.train_file)) == ["a.txt", "b.txt"]
+    assert arguments.recipe == ["one", "two"]
+
+
 WITHOUT_KERAS = """
 import contextlib, io, json, sys
 from keras_tying_cli import main, run_script
