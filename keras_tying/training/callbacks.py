@@ -266,8 +266,8 @@ class SaveCheckpoints(keras.callbacks.Callback):
             )
         if progress.batches != self.batches:
             raise ValueError(
-                f"An epoch of {self.run.folder} has {progress.batches:,} batches, which depend on the number of "
-                f"replicas. Received: {self.batches:,}. Continue it with as many replicas as before."
+                f"An epoch of {self.run.folder} has {progress.batches:,} batches, which depend on its settings and "
+                f"the number of replicas. Received: {self.batches:,}. Continue it with those that it had before."
             )
 
     @contextmanager

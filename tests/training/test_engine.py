@@ -277,7 +277,7 @@ def checkpoint(tmp_path):
 
 def test_a_run_whose_epochs_have_another_number_of_batches_is_not_continued(checkpoint):
     model, run = checkpoint
-    with pytest.raises(ValueError, match=r"^An epoch of \S+ has 30 batches[^\n]*Received: 29\. Continue it"):
+    with pytest.raises(ValueError, match=r"^An epoch of \S+ has 30 batches, which depend on its settings [^\n]*: 29\."):
         SaveCheckpoints(run, minutes=60, batches=29, progress=Progress()).restore(model)
 
 
