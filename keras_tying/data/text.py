@@ -50,6 +50,14 @@ MISMATCHES = {
 }
 """What lines have that are for another tokenization, and a warning of it."""
 
+MANY_UNKNOWN = 0.3
+"""Share of unknown tokens above which a vocabulary does not fit a text."""
+MISFIT = (
+    "%s of the start of the %s text are words that the vocabulary lacks, so its perplexity says little of the text. "
+    "Expected: a larger vocabulary (a smaller minimum count gives one), or text of this tokenization (%r), case and "
+    "language"
+)
+
 log = logging.getLogger(__name__)
 
 
@@ -164,6 +172,12 @@ def warn_of_tokenization(lines: Iterable[str], tokenization: str) -> None:
     found = [match for line in start if (match := re.search(pattern, line))]
     if len(found) > len(start) / 4:
         log.warning(message, found[0].string[: found[0].end()].split()[-1])
+
+
+def warn_of_unknown_words(share: float, split: str, tokenization: str) -> None:
+    """Logs a warning if a large share of the tokens at the start of a text are not in the vocabulary."""
+    if share > MANY_UNKNOWN:
+        log.warning(MISFIT, f"{share:.0%}", split, tokenization)
 
 
 def check_is_file(path: Path) -> None:

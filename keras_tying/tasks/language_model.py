@@ -1,6 +1,5 @@
 """Language models: windows of a text, carried state, perplexity."""
 
-import logging
 import math
 from argparse import Namespace
 from collections.abc import Iterator
@@ -12,7 +11,7 @@ import numpy as np
 import safetensors.numpy
 
 from keras_tying.data import SPLITS, PreparedText, Vocabulary, Windows, windows
-from keras_tying.data.prepared.text import MANY_UNKNOWN
+from keras_tying.data.text import warn_of_unknown_words
 from keras_tying.files import write_atomically
 from keras_tying.inference import DynamicEvaluation, NeuralCache, TemperedSoftmax, TrainedLanguageModel
 from keras_tying.inference.dynamic_evaluation import check_training_text
@@ -28,12 +27,6 @@ GENERATED_WORDS = 60
 """Length of the sample text in TensorBoard."""
 FIRST_WORDS = 1_000_000
 """Words of a text that are looked at."""
-FEW_WORDS = (
-    "%s of the start of the %s text are words that the vocabulary lacks, so its perplexity says little of the text. "
-    "Expected: a larger vocabulary, a smaller data.minimum_count, or text of this tokenization (%r), case and language"
-)
-
-log = logging.getLogger(__name__)
 
 
 class LanguageModelTask(TextTask):
@@ -102,8 +95,7 @@ class LanguageModelTask(TextTask):
             check_length(self.ids[split], rows, f"The {split} text")
         for split, ids in self.ids.items():
             share = np.mean(ids[:FIRST_WORDS] == self.vocabulary.unknown_id)
-            if share > MANY_UNKNOWN:
-                log.warning(FEW_WORDS, f"{share:.0%}", split, self.tokenization)
+            warn_of_unknown_words(share, split, self.tokenization)
 
     def build_model(self, **changes: Any) -> keras.Model:
         model = self.create_model(changes, vocabulary_size=len(self.vocabulary))

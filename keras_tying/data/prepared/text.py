@@ -1,6 +1,5 @@
 """Prepared text: word ids in shards."""
 
-import logging
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -13,20 +12,12 @@ from keras_tying.data.prepared.folder import Preparation, PreparedFolder, check_
 from keras_tying.data.prepared.index import open_split
 from keras_tying.data.prepared.shards import Shards
 from keras_tying.data.prepared.writing import CHARACTERS_OF_A_SHARD, Encoded, in_order, open_pool, pieces, write_split
-from keras_tying.data.text import tokens, warn_of_tokenization
+from keras_tying.data.text import tokens, warn_of_tokenization, warn_of_unknown_words
 from keras_tying.data.vocabulary import Vocabulary
 from keras_tying.files import check_fingerprint
 
 TOKENS_OF_A_RECORD = 4096
-MANY_UNKNOWN = 0.3
-"""Share of unknown tokens above which a vocabulary does not fit a text."""
-MISFIT = (
-    "%s of %s tokens at the start of the %s text are not in the vocabulary and become <unk>. Is it the vocabulary of a "
-    "text with this tokenization (%r) and case?"
-)
 VOCABULARY = "vocabulary.txt"
-
-log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -216,8 +207,8 @@ def prepare_text(
 
             def report_shard(totals: dict[str, int], split: str = split) -> None:
                 nonlocal to_check
-                if to_check and totals.get("unknown", 0) > MANY_UNKNOWN * totals["tokens"]:
-                    log.warning(MISFIT, totals["unknown"], totals["tokens"], split, corpus.tokenization)
+                if to_check:
+                    warn_of_unknown_words(totals.get("unknown", 0) / totals["tokens"], split, corpus.tokenization)
                 to_check = False  # the first part is enough
                 report(split, totals["tokens"])
 

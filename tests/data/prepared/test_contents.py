@@ -124,7 +124,7 @@ def test_a_vocabulary_of_another_text_is_named(tmp_path, caplog):
     text = Corpus("some", {"train": ["Two Dogs", "two dogs"]}, "spaces")
     prepare_text(tmp_path / "other", text, Vocabulary(["two", "dogs", "<eos>", "<unk>"]))
     (message,) = caplog.messages
-    assert message.startswith("2 of 6 tokens at the start of the train text are not in the vocabulary")
+    assert message.startswith("33% of the start of the train text are words that the vocabulary lacks")
     caplog.clear()
     prepare_text(tmp_path / "small", text, size=3)
     assert not caplog.messages
