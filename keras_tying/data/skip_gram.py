@@ -13,6 +13,7 @@ import numpy as np
 from keras_tying.checks import check_integer, check_number
 from keras_tying.data.prepared.text import PreparedText
 from keras_tying.data.vocabulary import Vocabulary
+from keras_tying.files import FULL
 
 CHUNK = 2**18
 """Number of tokens in memory at a time. Contexts do not cross the boundaries of chunks."""
@@ -24,6 +25,9 @@ LARGEST_WINDOW = np.iinfo(np.int8).max
 def ids_on_disk(tokens: Iterable[str], vocabulary: Vocabulary) -> np.ndarray:
     """Ids of a text, `int32 [N]`, in a memory-mapped temporary file.
 
+    Raises:
+        OSError: If the folder of temporary files has no space for them.
+
     Example:
 
     >>> import keras_tying as kt
@@ -33,10 +37,17 @@ def ids_on_disk(tokens: Iterable[str], vocabulary: Vocabulary) -> np.ndarray:
     ('memmap', [0, 1, 3, 0, 1, 2])
     """
     tokens = iter(tokens)
-    with tempfile.TemporaryFile() as file:
-        while chunk := list(islice(tokens, CHUNK)):
-            file.write(vocabulary.encode(chunk).tobytes())
-        return np.memmap(file, np.int32, "r") if file.tell() else np.zeros(0, np.int32)
+    try:
+        with tempfile.TemporaryFile() as file:
+            while chunk := list(islice(tokens, CHUNK)):
+                file.write(vocabulary.encode(chunk).tobytes())
+            return np.memmap(file, np.int32, "r") if file.tell() else np.zeros(0, np.int32)
+    except OSError as error:
+        if error.errno not in FULL:
+            raise
+        raise OSError(
+            f"The ids of the text do not fit into {tempfile.gettempdir()} ({error}). Set TMPDIR to a folder with space."
+        ) from None
 
 
 def check_enough_words(count: int) -> None:

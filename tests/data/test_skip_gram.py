@@ -1,3 +1,6 @@
+import tempfile
+from functools import partial
+
 import numpy as np
 import pytest
 from scipy.stats import chisquare
@@ -14,6 +17,12 @@ def ids(train_ids):
 @pytest.fixture
 def counts(ids, vocabulary):
     return word_counts(ids, vocabulary)
+
+
+def test_a_full_folder_of_temporary_files_is_named(monkeypatch, vocabulary):
+    monkeypatch.setattr(tempfile, "TemporaryFile", partial(open, "/dev/full", "r+b", buffering=0))
+    with pytest.raises(OSError, match=rf"do not fit into {tempfile.gettempdir()} .* Set TMPDIR"):
+        ids_on_disk(["a", "rose"], vocabulary)
 
 
 def batches(ids, counts, vocabulary, **changes):
