@@ -57,4 +57,4 @@ def check_data_dir(corpus: str, data_dir: Path | None) -> None:
 def check_are_files(groups: Iterable[Iterable[Path]]) -> None:
     """Raises an error for a file that is missing, before the files that come first are read."""
     for file in chain.from_iterable(groups):
-        check_is_file(file)
+        check_is_file(file.absolute())
