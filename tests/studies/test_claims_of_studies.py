@@ -239,6 +239,7 @@ def augmentation_claims():
     )
     gammas = [valid[f"uniform_tied_tau_20{ending}"] for ending in ("_gamma_0_5", "", "_gamma_0_8")]
     best = [min((name for name in valid if f"_{tying}" in name), key=valid.get) for tying in ("tied", "untied")]
+    once = results(f"augmented_loss/{best[1]}_first_s1")
     return [
         f"validation perplexity after ten epochs is {valid['glorot_tied_tau_20']:.1f} with the gradient and "
         f"{valid['glorot_tied_tau_20_constant']:.1f} without, with one seed each.",
@@ -249,6 +250,10 @@ def augmentation_claims():
         "lowers it by {:.1f} with RE and by {:.1f} without.".format(*through),
         "gamma of 0.5, 0.65 and 0.8 gives {:.1f}, {:.1f} and {:.1f}.".format(*gammas),
         "the best without, `{}` and `{}`, are".format(*best),
+        f"`{best[1]}`: {once['validation_perplexity']:.1f} on validation text and {once['test_perplexity']:.1f} on test",
+        "`vd_lstm_small_augmented`, which has {0.validation_perplexity:.1f} and {0.test_perplexity:.1f}.".format(
+            loss.measured
+        ),
         f"{first:.1f} after the first thirty epochs and {second:.1f} after thirty more, and the test perplexity was "
         f"{twice['test_perplexity']:.1f}",
         "Here AL gains {:.1f} there and RE {:.1f}, and both gain about the same".format(*gains),
