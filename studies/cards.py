@@ -42,8 +42,8 @@ seeds of each; with several seeds, their mean and range. The cards also show tra
 Softmax temperature, neural cache and dynamic evaluation are [ways to use a trained
 model](../docs/training.md#use-a-run); validation text chooses their settings. Compare these columns with "measured".
 Where only some seeds were measured so, the brackets name them and give their perplexity without: compare with that.
-Dynamic evaluation of the small models tried fewer settings than the command does now; for `ptb_small_tied_projection` it
-tried all, so do not compare it with theirs.
+Dynamic evaluation of the small models tried fewer settings than the command does now. For `ptb_small_tied_projection`
+it tried all, so do not compare that with the others.
 
 `python train/lm.py --recipe NAME --record` trains a recipe and writes the measured metrics into it; earlier results are
 kept in `results/superseded/`. `make zoo` makes this page and the cards from recipes and results.

@@ -108,7 +108,7 @@ def test_wrong_settings_leave_nothing(tmp_path, texts, recipe, arguments, messag
     os.mkfifo(files["pipe"])
     arguments = [each.format(**files) if isinstance(each, str) else each for each in arguments]
     good = harness.text_options(*texts)
-    others = [word for option in zip(good[::2], good[1::2], strict=True) if option[0] not in arguments for word in option]
+    others = [each for pair in zip(good[::2], good[1::2], strict=True) if pair[0] not in arguments for each in pair]
     new = tmp_path / "new" / "run"
     refused(LM, "--recipe", recipe, *others, "--run", new, *arguments, message=message)
     assert not new.parent.exists()

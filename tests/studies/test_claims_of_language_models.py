@@ -107,8 +107,8 @@ def schedule_claims():
         "ptb_small_tied.md": [better, nearer],
         "ptb_small_untied_projection.md": [better, nearer],
         "ptb_small_untied.md": [
-            "The published test perplexity is within the range of the seeds. The published validation perplexity is worse "
-            "than all of them",
+            "The published test perplexity is within the range of the seeds. The published validation perplexity is "
+            "worse than all of them",
             only,
             f"gave {five['train_perplexity']:.1f} on training, {five['validation_perplexity']:.1f} on validation and "
             f"{five['test_perplexity']:.1f} on test text",

@@ -250,10 +250,8 @@ def augmentation_claims():
         "lowers it by {:.1f} with RE and by {:.1f} without.".format(*through),
         "gamma of 0.5, 0.65 and 0.8 gives {:.1f}, {:.1f} and {:.1f}.".format(*gammas),
         "the best without, `{}` and `{}`, are".format(*best),
-        f"`{best[1]}`: {once['validation_perplexity']:.1f} on validation text and {once['test_perplexity']:.1f} on test",
-        "`vd_lstm_small_augmented`, which has {0.validation_perplexity:.1f} and {0.test_perplexity:.1f}.".format(
-            loss.measured
-        ),
+        f"`{best[1]}`: {once['validation_perplexity']:.1f} on validation text and {once['test_perplexity']:.1f} on",
+        f"which has {loss.measured.validation_perplexity:.1f} and {loss.measured.test_perplexity:.1f}.",
         f"{first:.1f} after the first thirty epochs and {second:.1f} after thirty more, and the test perplexity was "
         f"{twice['test_perplexity']:.1f}",
         "Here AL gains {:.1f} there and RE {:.1f}, and both gain about the same".format(*gains),
