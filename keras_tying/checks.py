@@ -11,6 +11,12 @@ def check_boolean(name: str, value: Any) -> None:
         raise ValueError(f"`{name}` must be true or false. Received: {name}={value!r}")
 
 
+def check_string(name: str, value: Any) -> None:
+    """Raises ValueError unless `value` is a string."""
+    if not isinstance(value, str):
+        raise ValueError(f"`{name}` must be a string. Received: {name}={value!r}")
+
+
 def check_integer(name: str, value: Any, least: int = 1) -> None:
     """Raises ValueError unless `value` is an integer of at least `least`."""
     if isinstance(value, bool) or not isinstance(value, Integral):
@@ -37,6 +43,14 @@ def check_rate(name: str, value: Any) -> None:
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, Real) and not isinstance(value, bool)
+
+
+def check_width(width: int, shape: tuple[int | None, ...]) -> None:
+    """Raises ValueError if the last axis of an input of shape `shape` has another size than the embedding, `width`."""
+    if shape[-1] not in (None, width):
+        raise ValueError(
+            f"The last axis of the input must have the embedding's size {width}. Received: input_shape={tuple(shape)}"
+        )
 
 
 def check_needed(needed: str, **arguments: Any) -> None:

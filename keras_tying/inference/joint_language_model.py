@@ -3,7 +3,7 @@
 import keras
 import numpy as np
 
-from keras_tying.checks import check_integer
+from keras_tying.checks import check_integer, check_string
 from keras_tying.data import END_OF_SENTENCE, JointSamples, PreparedSamples, Vocabulary, affiliate, tokenize
 from keras_tying.data.bitext import parse_links
 from keras_tying.data.text import check_tokenization
@@ -74,8 +74,7 @@ class TrainedJointLanguageModel:
                 below 1.
         """
         for name, text in (("source", source), ("alignment", alignment), ("history", history)):
-            if not isinstance(text, str):
-                raise ValueError(f"`{name}` must be a string. Received: {name}={text!r}")
+            check_string(name, text)
         check_integer("k", k)
         samples, place = self._sample(source, alignment, history)
         hidden = self.model.hidden_states(model_inputs(self.model, samples, np.array([place])), training=False)

@@ -7,7 +7,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_tying.checks import check_integer
+from keras_tying.checks import check_integer, check_string
 from keras_tying.data import PreparedText, Vocabulary, tokenize
 from keras_tying.data.batching import rows_of
 from keras_tying.data.text import check_tokenization, tokens
@@ -177,8 +177,7 @@ class TrainedLanguageModel:
 
     def _prefix(self, prefix: str) -> np.ndarray:
         """Ids `[1, T]` of a text after the end of a sentence."""
-        if not isinstance(prefix, str):
-            raise ValueError(f"`prefix` must be a string. Received: prefix={prefix!r}")
+        check_string("prefix", prefix)
         return check_text(self.model, np.append(np.int32(self.vocabulary.end_id), self._encode(prefix)))[None]
 
 

@@ -1,6 +1,6 @@
 """Sentences as a user gives them, checked and padded into batches of similar length, and the words that may follow."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from keras_tying.data import Vocabulary
 
 def check_sentences(sentences: Any, name: str = "sentences") -> None:
     """Raises ValueError unless `sentences` is a list, or another sequence, of strings."""
-    if isinstance(sentences, str) or not isinstance(sentences, Sequence):
+    if isinstance(sentences, str | bytes) or not isinstance(sentences, Sequence):
         raise ValueError(f"`{name}` must be a list of strings. Received: {name}={sentences!r}")
     for sentence in sentences:
         if not isinstance(sentence, str):
@@ -21,8 +21,9 @@ def check_sentences(sentences: Any, name: str = "sentences") -> None:
 
 def checked_lines(lines: Any, name: str = "lines") -> Iterator[str]:
     """The lines of a text, one after another. Raises ValueError if they are not strings."""
-    if isinstance(lines, str):
-        raise ValueError(f"`{name}` must be a list, or another iterable, of strings. Received: {name}={lines[:80]!r}")
+    if isinstance(lines, str | bytes) or not isinstance(lines, Iterable):
+        received = lines[:80] if isinstance(lines, str | bytes) else lines
+        raise ValueError(f"`{name}` must be a list, or another iterable, of strings. Received: {name}={received!r}")
     for line in lines:
         if not isinstance(line, str):
             raise ValueError(f"`{name}` must be strings. Received: {line!r} in them")

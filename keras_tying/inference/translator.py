@@ -7,7 +7,7 @@ import keras
 import numpy as np
 
 from keras_tying import backend
-from keras_tying.checks import check_integer
+from keras_tying.checks import check_integer, check_number, check_string
 from keras_tying.data import PAD_ID, PairBatches, SentencePairs, Subwords, pad_sentences
 from keras_tying.data.subwords import LONGEST_SENTENCE
 from keras_tying.inference.sentences import check_sentences, similar_lengths
@@ -73,10 +73,12 @@ class TrainedTranslator:
             length_penalty: See `Translator.translate`.
 
         Raises:
-            ValueError: If `sentences` is not a list of strings, or `beam` is below 1.
+            ValueError: If `sentences` is not a list of strings, `beam` is below 1, or `length_penalty` is no finite
+                number.
         """
         check_sentences(sentences)
         check_integer("beam", beam)
+        check_number("length_penalty", length_penalty)
         encoded = [self._read(sentence) for sentence in sentences]
         translations = [""] * len(encoded)
         places = [i for i, ids in enumerate(encoded) if len(ids) > 1]
@@ -98,8 +100,8 @@ class TrainedTranslator:
         Raises:
             ValueError: If a text is not a string.
         """
-        check_sentences([source], "source")
-        check_sentences([translation], "translation")
+        check_string("source", source)
+        check_string("translation", translation)
         ids, words = self._read(source), self.subwords.encode(translation)
         before = np.concatenate([[PAD_ID], words[:-1]]).astype(np.int32)
         weights = self.model.attend({"source": pad_sentences([ids]), "target": before[None]})[0]

@@ -8,7 +8,7 @@ from keras import initializers, ops
 
 from keras_tying.backend import ANY_SHAPE
 from keras_tying.backend.keras_internals.calls import mark_padding, variables_as_they_are
-from keras_tying.checks import check_integer
+from keras_tying.checks import check_integer, check_width
 from keras_tying.layers.initial_weights import another
 from keras_tying.layers.lookup import lookup
 from keras_tying.layers.shared_place import Shareable
@@ -88,7 +88,8 @@ class AdaptiveEmbedding(Shareable, keras.layers.Layer):
 
     Raises:
         ValueError: If a size is not a positive integer, the cutoffs are not increasing integers below the vocabulary
-            size, or the vectors of the last band have no width.
+            size, or the vectors of the last band have no width; when called with `reverse=True`, if the width is not
+            `H`.
 
     Example:
 
@@ -221,6 +222,7 @@ class AdaptiveEmbedding(Shareable, keras.layers.Layer):
         return [head, *map(OutputTable, self.output_projections, others, parts[1:])]
 
     def _log_probabilities(self, hidden):
+        check_width(self.output_dim, hidden.shape)
         head, *tails = (ops.log_softmax(self._logits(hidden, table), axis=-1) for table in self.output_tables())
         first = self.cutoffs[0]
         pieces = [tail + head[..., first + k : first + k + 1] for k, tail in enumerate(tails)]
@@ -251,7 +253,10 @@ class AdaptiveEmbedding(Shareable, keras.layers.Layer):
         return output if reverse else mark_padding(self, output, inputs)
 
     def compute_output_shape(self, input_shape, reverse=False):
-        return (*input_shape[:-1], self.input_dim) if reverse else (*input_shape, self.output_dim)
+        if not reverse:
+            return (*input_shape, self.output_dim)
+        check_width(self.output_dim, input_shape)
+        return (*input_shape[:-1], self.input_dim)
 
     def quantize(self, mode=None, type_check=True, config=None):
         raise NotImplementedError(  # with which Keras leaves a layer as it is

@@ -7,6 +7,7 @@ from keras import activations, ops
 
 from keras_tying.backend.keras_internals.calls import layers_before
 from keras_tying.backend.keras_internals.saving import is_loading, keep_shared, shared_object
+from keras_tying.checks import check_width
 from keras_tying.layers.shared_place import Shareable, embedding_at
 
 SIZES = ("input_dim", "output_dim", "tie_weights")
@@ -107,11 +108,7 @@ class TiedDense(keras.layers.Layer):
     def build(self, input_shape):
         if self.embedding is None:  # built by a layer that contains it
             raise self._not_found([])
-        if input_shape[-1] != self.embedding.output_dim:
-            raise ValueError(
-                "The last axis of the input must have the embedding's size "
-                f"{self.embedding.output_dim}. Received: input_shape={tuple(input_shape)}"
-            )
+        check_width(self.embedding.output_dim, input_shape)
         if not self.embedding.built:
             self.embedding.build()
 

@@ -7,7 +7,7 @@ from keras import constraints, initializers, ops, regularizers
 
 from keras_tying.backend.keras_internals.calls import mark_padding, variables_as_they_are
 from keras_tying.backend.keras_internals.quantizable_embedding import QuantizableEmbedding
-from keras_tying.checks import check_number
+from keras_tying.checks import check_number, check_width
 from keras_tying.layers.initial_weights import another
 from keras_tying.layers.lookup import lookup
 from keras_tying.layers.shared_place import Shareable
@@ -63,7 +63,7 @@ class TiedEmbedding(Shareable, QuantizableEmbedding):
     Raises:
         ValueError: If a size is not a positive integer, `logit_soft_cap` is not a positive number,
             `reverse_embeddings_initializer` is given for a tied layer, or `weights` are given; when built, if there is
-            a `lora_rank` with an `embeddings_constraint`.
+            a `lora_rank` with an `embeddings_constraint`; when called with `reverse=True`, if the width is not `H`.
         NotImplementedError: When quantized, if the layer is of a subclass, which may compute something else.
 
     Example:
@@ -168,6 +168,7 @@ class TiedEmbedding(Shareable, QuantizableEmbedding):
             return self._score(inputs) if reverse else self._embed(inputs)
 
     def _score(self, inputs):
+        check_width(self.output_dim, inputs.shape)
         dtype = self.reverse_dtype or self.compute_dtype
         kernel = ops.transpose(self.embeddings) if self.tie_weights else self.reverse_embeddings
         logits = ops.matmul(ops.cast(inputs, dtype), ops.cast(kernel, dtype))
@@ -189,7 +190,10 @@ class TiedEmbedding(Shareable, QuantizableEmbedding):
         return output if reverse else mark_padding(self, output, inputs)
 
     def compute_output_shape(self, input_shape, reverse=False):
-        return (*input_shape[:-1], self.input_dim) if reverse else (*input_shape, self.output_dim)
+        if not reverse:
+            return (*input_shape, self.output_dim)
+        check_width(self.output_dim, input_shape)
+        return (*input_shape[:-1], self.input_dim)
 
     def finish(self, logits):
         """Adds the bias, then applies the soft cap to the sum."""

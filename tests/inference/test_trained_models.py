@@ -1,3 +1,5 @@
+from math import nan
+
 import numpy as np
 import pytest
 
@@ -129,8 +131,10 @@ def test_both_roles_of_an_untied_model_have_vectors(vectors):
 
 WRONG = {
     "a string for a list": (lambda m: m["lm"].score("the cat"), r"`sentences` must be a list of strings"),
+    "bytes for a list": (lambda m: m["lm"].score(b"the"), r"`sentences` must be a list of strings"),
     "bytes in a list": (lambda m: m["lm"].score([b"the"]), r"Received: b'the' in it"),
     "a string as a text": (lambda m: m["lm"].perplexity("the cat"), r"`lines` must be a list"),
+    "nothing as a text": (lambda m: m["lm"].perplexity(None), r"`lines` must be a list.* lines=None"),
     "a number as a line": (lambda m: m["lm"].perplexity([3]), r"Received: 3 in them"),
     "an empty text": (lambda m: m["lm"].perplexity([]), r"at least 2 tokens"),
     "no next word": (lambda m: m["lm"].next_words("the", 0), r"`k` must be at least 1"),
@@ -140,6 +144,8 @@ WRONG = {
     "a word twice": (lambda m: m["lm"].with_vocabulary(["a", "a"]), r"Received twice: 'a'"),
     "a string to translate": (lambda m: m["translator"].translate("a rose"), r"`sentences` must be a list"),
     "no beam": (lambda m: m["translator"].translate(["a"], beam=0), r"`beam` must be at least 1"),
+    "no length penalty": (lambda m: m["translator"].translate([], length_penalty=nan), "must be a finite number"),
+    "a list as a source": (lambda m: m["translator"].attention(["a"], "b"), r"`source` must be a string"),
     "a link beyond": (lambda m: m["joint"].next_words("a b", "3-0", "a"), r"positions below 3. Received: 3-0"),
     "no link": (lambda m: m["joint"].next_words("a b", "x", "a"), r"links such as '0-0 1-2'. Received: alignment='x'"),
     "no history": (lambda m: m["joint"].next_words("a b", "0-0", None), r"`history` must be a string"),

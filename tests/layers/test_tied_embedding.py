@@ -33,6 +33,13 @@ def test_tied_layer_has_one_matrix_and_a_bias():
     assert sorted(tuple(v.shape) for v in embedding.trainable_variables) == [(V,), (V, H)]
 
 
+@pytest.mark.parametrize("layer", [TiedEmbedding, partial(AdaptiveEmbedding, cutoffs=(4,))])
+@pytest.mark.parametrize("hidden", [np.ones((1, H + 1), "float32"), keras.KerasTensor((None, H + 1))])
+def test_hidden_states_of_another_width_are_named(layer, hidden):
+    with pytest.raises(ValueError, match=rf"the embedding's size {H}. Received: input_shape=\((1|None), {H + 1}\)"):
+        layer(V, H)(hidden, reverse=True)
+
+
 def test_untied_layer_has_a_matrix_for_each_role():
     embedding = TiedEmbedding(V, H, tie_weights=False, use_bias=False)
     embedding.build()
