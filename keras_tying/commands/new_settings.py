@@ -5,7 +5,7 @@ import shlex
 from pathlib import Path
 from typing import Any
 
-from keras_tying.commands.text import check_data_dir
+from keras_tying.commands.text import check_are_files, check_data_dir
 from keras_tying.tables import validate_table
 from keras_tying.training.runs import Run, RunSettings
 from keras_tying.training.task import SCRIPTS, Task, check_run, check_task
@@ -43,6 +43,8 @@ def new_settings(
         # Links stay: the name of a file says whether it is compressed, and what a link points to may have another.
         return str(path.absolute()) if isinstance(path, Path) else path
 
+    vectors = task_class.initial_vectors(arguments)
+    check_are_files([[path for name, path in vectors.items() if name != "run"]])
     values: dict[str, Any] = {
         "recipe": changed_recipe(recipe, changes).model_dump(exclude_none=True),
         "recipe_name": recipe_name,
@@ -56,7 +58,7 @@ def new_settings(
         "start": [resolved(each) for each in arguments.given.get("from", [])],
         "add_words": getattr(arguments, "add_words", False),
         "subwords": resolved(getattr(arguments, "subwords", None)),
-        "initial_vectors": {name: resolved(path) for name, path in task_class.initial_vectors(arguments).items()},
+        "initial_vectors": {name: resolved(path) for name, path in vectors.items()},
     }
     settings = validate_table(RunSettings, values, "command line")
     if "run" in settings.initial_vectors:

@@ -155,6 +155,13 @@ def test_vectors_of_no_run_leave_nothing(bitexts, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_missing_vectors_are_noticed_before_text_is_aligned(aligned, tmp_path):
+    _, options, calls = aligned
+    before = len(calls)
+    refused(NNJM, *options, "--run", tmp_path / "run", "--source-vectors", tmp_path / "nowhere", message="nowhere")
+    assert len(calls) == before
+
+
 def test_a_wrong_setting_of_one_of_several_runs_leaves_none(bitexts, tmp_path):
     """The history of one word is no history to the first alone."""
     options = harness.linked_options(*map(harness.linked, bitexts))
