@@ -59,6 +59,8 @@ def run_training(task_class: type[Task], arguments: argparse.Namespace) -> int:
                 stopped.run = arguments.resume or only  # the first holds several runs, if they are resumed together
                 stopped.options = _kept_options(arguments)
                 raise
+        elif distribution.is_chief:
+            print(f"{run.folder} is finished")
         if arguments.record and distribution.is_chief:
             record_measured(task.settings.recipe_name, task.recipe, run.read_results())
     return 0

@@ -155,6 +155,12 @@ def test_vectors_of_no_run_leave_nothing(bitexts, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_runs_of_a_folder_that_are_finished_are_named(aligned):
+    runs, _, _ = aligned
+    finished = [f"{runs / name} is finished" for name in ("nnjm", "nnlm")]
+    assert sorted(harness.succeed(NNJM, "--resume", runs).splitlines()) == finished
+
+
 def test_missing_vectors_are_noticed_before_text_is_aligned(aligned, tmp_path):
     _, options, calls = aligned
     before = len(calls)
