@@ -239,7 +239,8 @@ def augmentation_claims():
     )
     gammas = [valid[f"uniform_tied_tau_20{ending}"] for ending in ("_gamma_0_5", "", "_gamma_0_8")]
     best = [min((name for name in valid if f"_{tying}" in name), key=valid.get) for tying in ("tied", "untied")]
-    once = results(f"augmented_loss/{best[1]}_first_s1")
+    once = [results(f"augmented_loss/{name}_first_s1") for name in best]
+    of_once = [f"{each[f'{split}_perplexity']:.1f}" for each in once for split in ("validation", "test")]
     return [
         f"validation perplexity after ten epochs is {valid['glorot_tied_tau_20']:.1f} with the gradient and "
         f"{valid['glorot_tied_tau_20_constant']:.1f} without, with one seed each.",
@@ -250,7 +251,7 @@ def augmentation_claims():
         "lowers it by {:.1f} with RE and by {:.1f} without.".format(*through),
         "gamma of 0.5, 0.65 and 0.8 gives {:.1f}, {:.1f} and {:.1f}.".format(*gammas),
         "the best without, `{}` and `{}`, are".format(*best),
-        f"`{best[1]}`: {once['validation_perplexity']:.1f} on validation text and {once['test_perplexity']:.1f} on",
+        "{} on validation text and {} on test text with RE, {} and {} without.".format(*of_once),
         f"which has {loss.measured.validation_perplexity:.1f} and {loss.measured.test_perplexity:.1f}.",
         f"{first:.1f} after the first thirty epochs and {second:.1f} after thirty more, and the test perplexity was "
         f"{twice['test_perplexity']:.1f}",
