@@ -1,4 +1,4 @@
-"""Checks of numbers that users give. An error says what was expected and what was received."""
+"""Checks of arguments that users give. An error says what was expected and what was received."""
 
 import math
 from numbers import Integral, Real
@@ -45,9 +45,9 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, Real) and not isinstance(value, bool)
 
 
-def check_width(width: int, shape: tuple[int | None, ...]) -> None:
-    """Raises ValueError if the last axis of an input of shape `shape` has another size than the embedding, `width`."""
-    if shape[-1] not in (None, width):
+def check_width(width: int, shape: tuple[int | None, ...], unknown: bool = False) -> None:
+    """Raises ValueError unless the last axis of an input has the size `width`, or, if `unknown`, one not known yet."""
+    if shape[-1] != width and not (unknown and shape[-1] is None):
         raise ValueError(
             f"The last axis of the input must have the embedding's size {width}. Received: input_shape={tuple(shape)}"
         )

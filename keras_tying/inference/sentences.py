@@ -22,8 +22,7 @@ def check_sentences(sentences: Any, name: str = "sentences") -> None:
 def checked_lines(lines: Any, name: str = "lines") -> Iterator[str]:
     """The lines of a text, one after another. Raises ValueError if they are not strings."""
     if isinstance(lines, str | bytes) or not isinstance(lines, Iterable):
-        received = lines[:80] if isinstance(lines, str | bytes) else lines
-        raise ValueError(f"`{name}` must be a list, or another iterable, of strings. Received: {name}={received!r}")
+        raise ValueError(f"`{name}` must be a list, or another iterable, of strings. Received: {name}={lines!r:.80}")
     for line in lines:
         if not isinstance(line, str):
             raise ValueError(f"`{name}` must be strings. Received: {line!r} in them")

@@ -222,7 +222,7 @@ class AdaptiveEmbedding(Shareable, keras.layers.Layer):
         return [head, *map(OutputTable, self.output_projections, others, parts[1:])]
 
     def _log_probabilities(self, hidden):
-        check_width(self.output_dim, hidden.shape)
+        check_width(self.output_dim, hidden.shape, unknown=True)
         head, *tails = (ops.log_softmax(self._logits(hidden, table), axis=-1) for table in self.output_tables())
         first = self.cutoffs[0]
         pieces = [tail + head[..., first + k : first + k + 1] for k, tail in enumerate(tails)]
@@ -255,7 +255,7 @@ class AdaptiveEmbedding(Shareable, keras.layers.Layer):
     def compute_output_shape(self, input_shape, reverse=False):
         if not reverse:
             return (*input_shape, self.output_dim)
-        check_width(self.output_dim, input_shape)
+        check_width(self.output_dim, input_shape, unknown=True)
         return (*input_shape[:-1], self.input_dim)
 
     def quantize(self, mode=None, type_check=True, config=None):

@@ -168,7 +168,7 @@ class TiedEmbedding(Shareable, QuantizableEmbedding):
             return self._score(inputs) if reverse else self._embed(inputs)
 
     def _score(self, inputs):
-        check_width(self.output_dim, inputs.shape)
+        check_width(self.output_dim, inputs.shape, unknown=True)
         dtype = self.reverse_dtype or self.compute_dtype
         kernel = ops.transpose(self.embeddings) if self.tie_weights else self.reverse_embeddings
         logits = ops.matmul(ops.cast(inputs, dtype), ops.cast(kernel, dtype))
@@ -192,7 +192,7 @@ class TiedEmbedding(Shareable, QuantizableEmbedding):
     def compute_output_shape(self, input_shape, reverse=False):
         if not reverse:
             return (*input_shape, self.output_dim)
-        check_width(self.output_dim, input_shape)
+        check_width(self.output_dim, input_shape, unknown=True)
         return (*input_shape[:-1], self.input_dim)
 
     def finish(self, logits):

@@ -239,3 +239,9 @@ def test_raises_for_another_width():
 def test_is_given_a_reversible_embedding():
     with pytest.raises(ValueError, match="must be a TiedEmbedding"):
         TiedDense(keras.layers.Embedding(V, H))
+
+
+@pytest.mark.parametrize("width", [None, 7])
+def test_a_width_that_is_unknown_or_not_that_of_the_embedding_is_refused(width):
+    with pytest.raises(ValueError, match=rf"the embedding's size 6. Received: input_shape=\(None, None, {width}\)"):
+        TiedDense(TiedEmbedding(11, 6))(keras.Input((None, width)))
