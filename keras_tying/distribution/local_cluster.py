@@ -6,7 +6,6 @@ be resumed, all are started again, as a scheduler does.
 
 import json
 import os
-import signal
 import socket
 import subprocess
 import sys
@@ -15,6 +14,7 @@ import time
 from contextlib import ExitStack
 
 from keras_tying.distribution.strategies import RESUMABLE
+from keras_tying.signals import handling_stop_signals
 
 
 def run_cluster(command: list[str], workers: int, restarts: int = 0, grace_seconds: float = 20.0) -> int:
@@ -52,36 +52,33 @@ def _run_once(command: list[str], workers: int, grace_seconds: float, asked_to_s
     printers: list[threading.Thread] = []
     failures: list[OSError] = []
 
-    def pass_on(number, frame):
+    def pass_on(received):
         asked_to_stop.set()
         for process in processes:
-            process.send_signal(number)
+            process.send_signal(received)
 
-    handlers = {number: signal.signal(number, pass_on) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        addresses = [f"127.0.0.1:{port}" for port in free_ports(workers)]
-        for index in range(workers):
-            process = _start(command, addresses, index)
-            processes.append(process)
-            printers.append(threading.Thread(target=_print_lines, args=(index, process, failures), daemon=True))
-            printers[-1].start()
-            print(f"[cluster] worker {index} is process {process.pid}", flush=True)
-            if asked_to_stop.is_set():  # perhaps before it was among the processes
-                process.terminate()
-                break
-        code = _wait(processes, failures, grace_seconds)
-        for printer in printers:
-            printer.join(grace_seconds)  # not for ever: a child of the worker may hold its output open
-        if failures:
-            raise failures[0]
-        return code
-    except BaseException:  # one could not be started
-        for process in processes:
-            process.kill()
-        raise
-    finally:
-        for number, handler in handlers.items():
-            signal.signal(number, handler)
+    with handling_stop_signals(pass_on):
+        try:
+            addresses = [f"127.0.0.1:{port}" for port in free_ports(workers)]
+            for index in range(workers):
+                process = _start(command, addresses, index)
+                processes.append(process)
+                printers.append(threading.Thread(target=_print_lines, args=(index, process, failures), daemon=True))
+                printers[-1].start()
+                print(f"[cluster] worker {index} is process {process.pid}", flush=True)
+                if asked_to_stop.is_set():  # perhaps before it was among the processes
+                    process.terminate()
+                    break
+            code = _wait(processes, failures, grace_seconds)
+            for printer in printers:
+                printer.join(grace_seconds)  # not for ever: a child of the worker may hold its output open
+            if failures:
+                raise failures[0]
+            return code
+        except BaseException:  # one could not be started
+            for process in processes:
+                process.kill()
+            raise
 
 
 def _start(command: list[str], addresses: list[str], index: int) -> subprocess.Popen:

@@ -15,6 +15,7 @@ from keras_tying.backend.compilation import write_back
 from keras_tying.backend.keras_internals.optimizers import without_loss_scale
 from keras_tying.backend.replicas import is_chief, of_chief, sum_over_workers
 from keras_tying.optimizers import averaged_weights
+from keras_tying.signals import handling_stop_signals
 from keras_tying.training.checkpoints import Checkpoint, CheckpointStore, read_variables, write_variables
 from keras_tying.training.progress import Progress, read_progress
 from keras_tying.training.runs import Run
@@ -202,9 +203,9 @@ class BestEpoch:
 class SaveCheckpoints(keras.callbacks.Callback):
     """Saves checkpoints after each epoch, every few minutes and on request to stop; restores the newest.
 
-    Within `stop_on_signals()`, SIGINT (Ctrl-C) and SIGTERM request a stop: the running steps are finished,
-    a checkpoint is written and `TrainingInterrupted` is raised. The chief writes, every worker restores
-    from the same folder, and a signal to one worker stops all.
+    Within `stop_on_signals()`, SIGINT (Ctrl-C), SIGTERM and SIGHUP (the terminal was closed) request a stop: the
+    running steps are finished, a checkpoint is written and `TrainingInterrupted` is raised. The chief writes, every
+    worker restores from the same folder, and a signal to one worker stops all.
 
     Args:
         run: The run whose checkpoints they are.
@@ -272,17 +273,13 @@ class SaveCheckpoints(keras.callbacks.Callback):
 
     @contextmanager
     def stop_on_signals(self):
-        """A context in which SIGINT and SIGTERM stop training after a checkpoint."""
+        """A context in which SIGINT, SIGTERM and SIGHUP stop training after a checkpoint."""
 
-        def request_stop(number, frame):
-            self._stop_signal = signal.Signals(number)
+        def request_stop(received):
+            self._stop_signal = received
 
-        handlers = {number: signal.signal(number, request_stop) for number in (signal.SIGINT, signal.SIGTERM)}
-        try:
+        with handling_stop_signals(request_stop):
             yield
-        finally:
-            for number, handler in handlers.items():
-                signal.signal(number, handler)
 
     def on_train_begin(self, logs=None):
         self.progress.batches = self.batches

@@ -143,7 +143,7 @@ def train(
         FileNotFoundError: If training has begun and no checkpoint is left, without `from_scratch`.
         BlockingIOError: If another process trains the run.
         TrainingDiverged: If the loss, a perplexity or a weight becomes NaN or infinite.
-        TrainingInterrupted: If SIGINT or SIGTERM requested a stop; a checkpoint is written.
+        TrainingInterrupted: If SIGINT, SIGTERM or SIGHUP requested a stop; a checkpoint is written.
     """
     distribution = distribution or Distribution()
     with run.locked() if distribution.is_chief else nullcontext():

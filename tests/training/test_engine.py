@@ -247,7 +247,8 @@ def test_weights_that_are_lost_in_the_last_update_of_an_epoch_stop_training(tmp_
         train(tmp_path, few, vocabulary, learning_rate=3e38, clip_norm=1e38)
 
 
-def test_a_request_to_stop_in_the_last_batches_is_met_at_the_end_of_the_epoch(tmp_path):
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP"])
+def test_a_request_to_stop_in_the_last_batches_is_met_at_the_end_of_the_epoch(name, tmp_path):
     model = zoo.ptb_small(vocabulary_size=11)
     model.compile(ClippedSGD())
     progress = Progress()
@@ -256,9 +257,9 @@ def test_a_request_to_stop_in_the_last_batches_is_met_at_the_end_of_the_epoch(tm
     with callback.stop_on_signals():
         callback.on_train_begin()
         callback.on_epoch_begin(0)
-        os.kill(os.getpid(), signal.SIGTERM)
+        os.kill(os.getpid(), signal.Signals[name])
         callback.on_train_batch_end(39)  # the second call of twenty steps, ten of them past the data
-        with pytest.raises(TrainingInterrupted, match=r"Stopped by SIGTERM; saved checkpoint-000000"):
+        with pytest.raises(TrainingInterrupted, match=rf"Stopped by {name}; saved checkpoint-000000"):
             callback.on_epoch_end(0, {"perplexity": 1.0})
     again = Progress()
     assert SaveCheckpoints(Run(tmp_path), minutes=60, batches=30, progress=again).restore(model)

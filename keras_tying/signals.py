@@ -1,0 +1,41 @@
+"""Signals that ask a process to stop."""
+
+import os
+import signal
+import stat
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+
+STDOUT, STDERR = 1, 2
+
+
+@contextmanager
+def handling_stop_signals(handle: Callable[[signal.Signals], None]) -> Iterator[None]:
+    """A context in which Ctrl-C (SIGINT), SIGTERM and SIGHUP call `handle` with the signal.
+
+    SIGHUP says that the terminal was closed. What is printed to it afterwards is lost, and is no error. A process that
+    ignores SIGHUP, as with `nohup`, goes on ignoring it.
+    """
+
+    def receive(number, frame):
+        if number == signal.SIGHUP:
+            _discard_what_is_printed_to_terminals()
+        handle(signal.Signals(number))
+
+    ignores_hangup = signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
+    signals = (signal.SIGINT, signal.SIGTERM, *(() if ignores_hangup else (signal.SIGHUP,)))
+    before = {number: signal.signal(number, receive) for number in signals}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _discard_what_is_printed_to_terminals() -> None:
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for number in (STDOUT, STDERR):
+        with suppress(OSError):  # it is closed
+            if stat.S_ISCHR(os.fstat(number).st_mode):  # `isatty` is false where the terminal is gone
+                os.dup2(nowhere, number)
+    os.close(nowhere)
