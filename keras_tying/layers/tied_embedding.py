@@ -7,7 +7,7 @@ from keras import constraints, initializers, ops, regularizers
 
 from keras_tying.backend.keras_internals.calls import mark_padding, variables_as_they_are
 from keras_tying.backend.keras_internals.quantizable_embedding import QuantizableEmbedding
-from keras_tying.checks import check_number, check_width
+from keras_tying.checks import check_integer, check_number, check_width
 from keras_tying.layers.initial_weights import another
 from keras_tying.layers.lookup import lookup
 from keras_tying.layers.shared_place import Shareable
@@ -63,7 +63,8 @@ class TiedEmbedding(Shareable, QuantizableEmbedding):
     Raises:
         ValueError: If a size is not a positive integer, `logit_soft_cap` is not a positive number,
             `reverse_embeddings_initializer` is given for a tied layer, or `weights` are given; when built, if there is
-            a `lora_rank` with an `embeddings_constraint`; when called with `reverse=True`, if the width is not `H`.
+            a `lora_rank` with an `embeddings_constraint`, or one that is not a positive integer; when called with
+            `reverse=True`, if the width is not `H`.
         NotImplementedError: When quantized, if the layer is of a subclass, which may compute something else.
 
     Example:
@@ -153,7 +154,7 @@ class TiedEmbedding(Shareable, QuantizableEmbedding):
                 constraint=self.bias_constraint,
                 name="bias",
             )
-        if rank:
+        if rank is not None:
             self.enable_lora(rank, self.lora_alpha)
 
     @property
@@ -202,6 +203,10 @@ class TiedEmbedding(Shareable, QuantizableEmbedding):
         if self.logit_soft_cap is not None:
             logits = ops.tanh(logits / self.logit_soft_cap) * self.logit_soft_cap
         return logits
+
+    def enable_lora(self, rank, lora_alpha=None, a_initializer="he_uniform", b_initializer="zeros"):
+        check_integer("rank", rank)
+        super().enable_lora(rank, lora_alpha, a_initializer, b_initializer)
 
     def quantize(self, mode=None, type_check=True, config=None):
         if type_check:

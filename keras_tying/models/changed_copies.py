@@ -160,8 +160,8 @@ class ChangedCopies:
             **kwargs: Further arguments.
 
         Raises:
-            ValueError: If the file is of a model with other tying. Load it into a model with the tying of the file, and
-                call `tied_copy` or `untied_copy` of that.
+            ValueError: If the file is of a model with other tying, or of a quantized one where this one is not. Load it
+                into a model with the tying of the file, and call `tied_copy` or `untied_copy` of that.
         """
         if str(filepath).endswith((".weights.h5", ".weights.json", ".keras")) and not skip_mismatch:
             _check_file(self, Path(filepath))
@@ -183,8 +183,8 @@ def _check_file(model, path):
     saved = (weight for weight in model.weights if not weight.name.startswith("lora_"))  # no file has those of LoRA
     if sum(sizes) > (size := sum(math.prod(weight.shape) for weight in saved)):
         raise ValueError(
-            "The file must be of a model with the same tying: load it into one, and tie that with tied_copy(matrix). "
-            f"Received: {path} with {sum(sizes):,} weights, for a model of {size:,}"
+            "The file must be of a model with the same tying and quantization: load it into one, and tie that with "
+            f"tied_copy(matrix). Received: {path} with {sum(sizes):,} weights, for a model of {size:,}"
         )
 
 

@@ -7,11 +7,11 @@ from keras_tying.models.moved_state import Change, changed_copy
 
 def with_precision(model, precision):
     """A copy in which `precision` is the dtype policy of the model and of its layers that had the same as the model."""
-    own, policy = model.dtype_policy, precision and keras.dtype_policies.get(precision)
+    own, policy = model.dtype_policy, _policy(precision)
     if not _is_plain(policy) or policy.variable_dtype != own.variable_dtype:
         raise ValueError(
             f"`precision` must be a dtype policy with variables in {own.variable_dtype}, as those of the model, and "
-            f"without quantization. Received: precision={precision!r}"
+            f"without quantization, for which there is `quantize`. Received: precision={precision!r}"
         )
     if not _is_plain(own):
         raise ValueError(f"The model must have one dtype policy, not a map of them. Received: {own!r}")
@@ -25,6 +25,13 @@ def with_precision(model, precision):
         return [replaced(each) for each in value] if isinstance(value, list) else value
 
     return changed_copy(model, Change(lambda config: config.update(replaced(config)), _same, _same))
+
+
+def _policy(precision):
+    try:
+        return precision and keras.dtype_policies.get(precision)
+    except (TypeError, ValueError):  # the error of Keras does not say what was expected
+        return None
 
 
 def _is_plain(policy):

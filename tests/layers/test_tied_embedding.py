@@ -280,6 +280,17 @@ def test_layer_with_a_lora_rank_has_its_bias():
     assert layer.lora_alpha == 6
 
 
+@pytest.mark.parametrize("rank", [0, -1, 2.5, "4", True])
+def test_a_rank_of_lora_that_is_no_positive_integer_is_refused(rank):
+    embedding = TiedEmbedding(V, H)
+    embedding.build()
+    with pytest.raises(ValueError, match=r"`rank` must be .*Received: rank="):
+        embedding.enable_lora(rank)
+    assert not embedding.lora_enabled
+    with pytest.raises(ValueError, match=r"`rank` must be .*Received: rank="):
+        TiedEmbedding(V, H, lora_rank=rank).build()
+
+
 @pytest.mark.parametrize(
     "initializer",
     ["uniform", keras.initializers.RandomUniform(-0.1, 0.1), keras.initializers.RandomUniform(-0.1, 0.1, seed=1)],

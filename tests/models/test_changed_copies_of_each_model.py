@@ -441,7 +441,7 @@ def test_a_model_with_a_map_of_policies_has_no_copy_in_another_precision():
         model.with_precision("mixed_bfloat16")
 
 
-@pytest.mark.parametrize("precision", ["bfloat16", "float64", "int8_from_float32", None])
+@pytest.mark.parametrize("precision", ["bfloat16", "float64", "int8_from_float32", "int8", "bf16", 16, None])
 def test_precisions_that_change_variables_are_refused(precision):
     with pytest.raises(ValueError, match=f"variables in float32.*Received: precision={precision!r}"):
         MAKE["LanguageModel, tied"]().with_precision(precision)
