@@ -103,7 +103,7 @@ def _run_options(new: tuple[str, ...], using: tuple[str, ...]) -> tuple[Option, 
             default=1,
             settings={"type": whole(0, LARGEST_SEED)},
         ),
-        Option("epochs", "number of epochs, instead of the recipe's", TRAINED, settings={"type": whole(1)}),
+        Option("epochs", "number of epochs, instead of the recipe's", TRAINED, settings={"type": whole(0)}),
         Option(
             "precision",
             "type of computation (default: float32, with a trained model that of its training)",

@@ -141,7 +141,7 @@ class LanguageModelTask(TextTask):
         return dict.fromkeys(model.embedding_matrices(), self.vocabulary.frequencies(self.ids["train"]))
 
     def last_metrics(self, progress: Progress) -> dict[str, Any]:
-        if self.recipe.loss.name == "sampled":  # over the words that were drawn, not the vocabulary
+        if self.recipe.loss.name == "sampled" or not progress.history:  # over words that were drawn, or none
             return {}
         epoch = progress.history[-1]
         if self.recipe.train_perplexity == "best_epoch":

@@ -9,7 +9,7 @@ import keras
 
 from keras_tying import backend
 from keras_tying.backend.keras_internals.optimizers import without_loss_scale
-from keras_tying.backend.replicas import rows_per_replica
+from keras_tying.backend.replicas import build_optimizer, rows_per_replica
 from keras_tying.distribution import Distribution
 from keras_tying.files import replacing
 from keras_tying.optimizers import ClippedAdam, ClippedSGD, use_averaged_weights
@@ -180,7 +180,7 @@ def fit(
     checkpoints = SaveCheckpoints(run, minutes=checkpoint_minutes, batches=batches.total, progress=progress, best=best)
     restored = checkpoints.restore(model)
     _check_start(run, progress if restored else None, from_scratch)
-    if not progress.finished(epochs, optimisation.patience):
+    if not progress.finished(epochs, optimisation.patience) or not progress.environments:
         progress.train_in(environment() | distribution.description)
     if best is not None and progress.history:
         best.saved(progress.history)  # which the run ends with, unless a later one is better
@@ -189,7 +189,9 @@ def fit(
         callbacks += [ProgressBar(epochs, batches, progress), TensorBoardLog(run.tensorboard, task)]
     callbacks.append(checkpoints)
     _fit_epochs(model, batches, (epochs, left_out), optimisation.patience, progress, callbacks, checkpoints)
-    if best is None:
+    if not progress.history:  # of no epochs
+        build_optimizer(model)
+    elif best is None:
         use_averaged_weights(model)
     else:
         best.restore(model, progress.history)

@@ -97,6 +97,8 @@ def _schedule(o: Optimisation, updates_per_epoch: int) -> float | keras.optimize
         )
     epochs, left_out = length(o, updates_per_epoch)
     updates = epochs * updates_per_epoch - left_out
+    if not updates:
+        return o.learning_rate
     if o.schedule == "linear":
         if o.warmup_epochs:
             raise ValueError(

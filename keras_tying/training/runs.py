@@ -320,7 +320,7 @@ def training_record(settings: RunSettings, progress: Progress, unit: str, size: 
         "epochs": epochs,
         "wall_time_seconds": round(progress.seconds, 1),
         "processor_seconds": round(progress.processor_seconds, 1),
-        f"{unit}_per_second": round(trained / progress.seconds, 1),
+        f"{unit}_per_second": round(trained / progress.seconds, 1) if trained else None,
         **trained_in(progress.environments),
         "precision": settings.precision,
         "command": settings.command,

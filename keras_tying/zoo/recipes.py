@@ -81,8 +81,9 @@ class Optimisation(RecipeTable):
     """Momentum of the exponential average."""
     non_monotonic_epochs: int = Field(default=5, ge=1)
     """Number of last epochs whose validation perplexities do not start the mean."""
-    epochs: int = Field(default=1, ge=1)
-    """Maximum number of epochs."""
+    epochs: int = Field(default=1, ge=0)
+    """Maximum number of epochs. A language model can have none: its run measures and exports the model it starts from.
+    """
     patience: int | None = Field(default=None, ge=1)
     """Training stops after this many epochs without a better validation perplexity."""
 
@@ -195,7 +196,7 @@ class WindowOptimisation(Optimisation):
     full_rate_epochs: int | None = Field(default=4, ge=0)
     decay: float = Field(default=0.5, gt=0, le=1)
     clip_norm: float | None = Field(default=5.0, gt=0)
-    epochs: int = Field(default=13, ge=1)
+    epochs: int = Field(default=13, ge=0)
     batch_size: int = Field(default=20, ge=1)
     """Number of rows into which the training text is cut."""
     sequence_length: int = Field(default=20, ge=1)

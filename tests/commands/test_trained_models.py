@@ -169,6 +169,14 @@ def test_training_goes_on_from_the_mean_of_several_models(command, tmp_path):
     both = (kt.load(each).model.get_weights() for each in ("embedded_small_tied", tmp_path / "one"))
     for mean, weights in zip((start[name] for name in sorted(start)), zip(*both, strict=True), strict=True):
         np.testing.assert_array_equal(mean, np.mean(weights, axis=0, dtype="float32"))
+    assert command("lm", "--from", "mean", "one", "--run", "untrained", *files, "--epochs", 0)[0] == 0
+    both = (kt.load(tmp_path / each).model.get_weights() for each in ("mean", "one"))
+    for mean, *weights in zip(Run(tmp_path / "untrained").load_model().get_weights(), *both, strict=True):
+        np.testing.assert_array_equal(mean, np.mean(weights, axis=0, dtype="float32"))
+    results = Run(tmp_path / "untrained").read_results()
+    assert (results["epochs"], results["history"]) == (0, [])
+    _, printed, _ = command("lm", "--evaluate", "untrained")
+    assert f"test  perplexity {results['test_perplexity']:8.2f} over" in printed
 
 
 @pytest.mark.parametrize(
