@@ -181,7 +181,7 @@ def summary(found: dict[str, dict]) -> str:
     speeds = {size: {key: each[key] for key in each.keys() - SHARES.keys()} for size, each in trained.items()}
     better = where_others_are_better(found)
     sentences = [f"{others} in some cases of: {', '.join(cases)}." for others, cases in better.items() if cases]
-    more = [f"[All these cases](benchmarks/README.md#{BETTER.lower().replace(' ', '-')})."] if sentences else []
+    more = [f"[All these cases](benchmarks/README.md#{anchor(BETTER)})."] if sentences else []
     return "\n\n".join(filter(None, [speed_table(speeds), " ".join(sentences + more)]))
 
 
@@ -205,6 +205,11 @@ def better_section(found: dict[str, dict]) -> list[str]:
     return ["", f"## {BETTER}", "", *lines[:-1]] if lines else []
 
 
+def anchor(title: str) -> str:
+    """What a link to a section with this title ends with."""
+    return title.lower().replace(" ", "-")
+
+
 def _compared(found: dict[str, dict], key: str, named: Callable[[float], bool]) -> dict[str, list[str]]:
     """The ratios to other libraries that are to be named, by the title of the part; only parts that have some."""
     cases = {
@@ -226,16 +231,18 @@ def page(found: dict[str, dict]) -> list[str]:
         "# Speed and memory",
         "",
         "Every contender runs in its own process, and the contenders take turns: A B C A B C. A ratio is the median of",
-        "the ratios within a round, so a machine that slows down does not favour one of them. Memory is the peak above",
-        "that of the imported libraries, inputs included. A speed ratio above 1 means that keras-tying is faster; a",
-        "memory ratio below 1 means that it needs less memory. Models have two layers of 200 (small), 650 (medium) or",
-        "1,500 (large) units and 10,000 words; the batch size is 20 and the text is random. In training, a turn has",
+        "the ratios within a round, so a machine that slows down does not favour one of them. The ratios of speed are",
+        "shown with the lowest and the highest of a round. Memory is the peak above that of the imported libraries,",
+        "inputs included. A speed ratio above 1 means that keras-tying is faster; a memory ratio below 1 means that it",
+        "needs less memory. Models have two layers of 200 (small), 650 (medium) or 1,500 (large) units and 10,000",
+        "words; the batch size is 20 and the text is random. In training, a turn has",
         f"{turns} steps. keras-tying and stock Keras do up to {STEPS_PER_EXECUTION} steps per call",
         "(`steps_per_execution`); PyTorch is not compiled.",
         "TensorFlow's matrix products alone are slower than PyTorch's in most sizes: see [matrix",
-        "products](#matrix-products), and [how much of a step they take](#operations-of-tensorflow).",
+        "products](#matrix-products), and [how much of a step they take](#operations-of-tensorflow). Parts of a step",
+        f"and the growth with the size are not among the cases of [{BETTER.lower()}](#{anchor(BETTER)}).",
         f'Made by `{COMMAND}`. The commands below need the contenders: `pip install ".[bench,jax]"` in a clone, and',
-        '`".[ray]"` for `benchmarks.serving_load`.',
+        '`".[ray]"` for `benchmarks.serving_load`. JoeyNMT takes part in translation if it is installed.',
         "",
         plot(RESULTS / "speed.png", "Speed compared with PyTorch and stock Keras"),
         *better_section(found),
@@ -277,11 +284,21 @@ def speed_table(results: dict[str, dict]) -> str:
     rows = []
     for size, each in results.items():
         cells = [f"{rates(each)[name]:,.0f}" for name in names]
-        cells += [f"{each['speed_ratio'][name]:.2f}" for name in others]
+        cells += [speed_ratio(each, name) for name in others]
         cells += [f"{each['memory_ratio'][name]:.2f}" for name in others if "memory_ratio" in each]
         cells += [f"{each[key]:.2f}" for key in shares]
         rows.append([size, *cells])
     return table(columns, "|---|" + "--:|" * (len(columns) - 1), rows)
+
+
+def speed_ratio(measured: dict, name: str) -> str:
+    """The ratio of speed to another contender, with the range of the rounds if their times are recorded."""
+    ratio = f"{measured['speed_ratio'][name]:.2f}"
+    if "seconds" not in measured:
+        return ratio
+    rounds = zip(measured["seconds"][OURS], measured["seconds"][name], strict=True)
+    ratios = [theirs / ours for ours, theirs in rounds]
+    return f"{ratio} ({min(ratios):.2f} to {max(ratios):.2f})"
 
 
 def rates(measured: dict) -> dict[str, float]:

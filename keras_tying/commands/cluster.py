@@ -6,12 +6,12 @@ import sys
 from keras_tying.commands.options import Command, Option, real, whole
 from keras_tying.distribution.local_cluster import run_cluster
 
-DESCRIPTION = """Runs a command as several workers on this machine, which are restarted together when one is lost.
+DESCRIPTION = """Runs a command as several workers on this machine.
 
-{command} --workers 2 -- -m keras_tying lm --run runs/two --restartable
+{command} --workers 2 --restarts 3 -- -m keras_tying lm --run runs/two --restartable
 
-Every worker runs the command with a `TF_CONFIG` of its own. When one fails, the others are stopped and, if the run can
-be resumed, all are started again, as a scheduler does.
+Every worker runs the command with a `TF_CONFIG` of its own. When one fails, the others are stopped. With --restarts all
+are started again, as a scheduler does, if the run can be resumed.
 """
 
 
@@ -29,7 +29,12 @@ COMMAND = Command(
             "restarts", "maximum number of restarts after the loss of a worker", default=0, settings={"type": whole(0)}
         ),
         Option("grace-seconds", "time for a worker to stop", default=20.0, settings={"type": real(0)}),
-        Option("command", "a script and its arguments, after --", positional=True, settings={"nargs": "+"}),
+        Option(
+            "command",
+            "what Python runs, after --: a script, or -m and a module, and its arguments",
+            positional=True,
+            settings={"nargs": "+"},
+        ),
     ),
     work,
 )
