@@ -89,7 +89,8 @@ def replacing(path: str | Path) -> Iterator[Path]:
             error.filename = str(path)  # which the system does not name then
         raise
     finally:
-        shutil.rmtree(unfinished, ignore_errors=True)
+        if os.path.lexists(path) or not os.path.lexists(old):  # else it could not be put back, and this is all there is
+            shutil.rmtree(unfinished, ignore_errors=True)
 
 
 def check_replaceable(folder: Path, mark: str) -> None:
@@ -244,7 +245,7 @@ def supersede(path: Path, content: bytes) -> None:
     write_atomically(path, content)
 
 
-def check_fingerprint(path: str | Path, what: str, expected: str, received: str) -> None:
+def check_fingerprint(path: str | Path, what: str, expected: str, received: str, remedy: str = "Restore it.") -> None:
     """Checks the SHA-256 of a file.
 
     Args:
@@ -252,9 +253,10 @@ def check_fingerprint(path: str | Path, what: str, expected: str, received: str)
         what: Description of the expected content, for example `"vocabulary this run was made with"`.
         expected: Expected SHA-256.
         received: SHA-256 of the file.
+        remedy: What to do if the two differ.
 
     Raises:
         ValueError: If the two differ.
     """
     if received != expected:
-        raise ValueError(f"{path} is not the {what}: expected SHA-256 {expected}, received {received}. Restore it.")
+        raise ValueError(f"{path} is not the {what}: expected SHA-256 {expected}, received {received}. {remedy}")

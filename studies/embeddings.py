@@ -185,7 +185,7 @@ def neighbourhood_map(embeddings: Sequence[Embedding], queries: Sequence[str], k
             colour = COLOURS[i % len(COLOURS)]
             axes.scatter(where[:, 0], where[:, 1], s=5, color=colour)
             for word, point, weight in zip(group, where, ["bold"] + ["normal"] * (len(group) - 1), strict=True):
-                axes.annotate(embedding.words[word], point, fontsize=7, color=colour, weight=weight)
+                axes.annotate(embedding.words[word], point, fontsize=7, color=colour, weight=weight, parse_math=False)
         axes.margins(0.12)
     return figure
 

@@ -107,6 +107,30 @@ def test_a_folder_that_cannot_be_put_in_place_leaves_the_old(tmp_path, monkeypat
     assert os.listdir(path) == ["old"]
 
 
+def test_an_old_folder_that_cannot_be_put_back_is_not_lost(tmp_path, monkeypatch):
+    path = tmp_path / "folder"
+    path.mkdir()
+    (path / "old").touch()
+    rename = Path.rename
+
+    def away(place, target):
+        if place == path:
+            return rename(place, target)
+        raise OSError(errno.EIO, "Input/output error")
+
+    def failing():
+        with monkeypatch.context() as patch, replacing(path) as new:
+            new.mkdir()
+            patch.setattr(Path, "replace", away)
+            patch.setattr(Path, "rename", away)
+
+    with pytest.raises(OSError, match="Input/output error"):
+        failing()
+    remove_unfinished(tmp_path)
+    assert os.listdir(tmp_path) == ["folder"]
+    assert os.listdir(path) == ["old"]
+
+
 def test_a_file_that_does_not_fit_is_named(tmp_path, monkeypatch):
     def full(handle):
         raise OSError(errno.ENOSPC, "No space left on device")

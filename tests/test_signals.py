@@ -46,6 +46,16 @@ def test_a_process_whose_terminal_is_closed_ends_in_its_own_time(tmp_path):
     assert (tmp_path / "received").read_text() == "SIGHUP"
 
 
+def test_a_process_whose_output_goes_to_a_closed_pipe_ends_in_its_own_time(tmp_path):
+    command = [sys.executable, "-c", WAIT, tmp_path / "received"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, cwd=REPOSITORY)
+    assert any(b"ready" in line for line in process.stdout)
+    process.stdout.close()  # as `tee` does, which gets the signal too
+    process.send_signal(signal.SIGHUP)
+    assert process.wait(60) == 0
+    assert (tmp_path / "received").read_text() == "SIGHUP"
+
+
 def test_nohup_goes_on_ignoring_that_the_terminal_was_closed(tmp_path):
     command = ["nohup", sys.executable, "-c", WAIT, tmp_path / "received"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, cwd=REPOSITORY)

@@ -28,7 +28,7 @@ COMMAND = Command(
         Option(
             "restarts", "maximum number of restarts after the loss of a worker", default=0, settings={"type": whole(0)}
         ),
-        Option("grace-seconds", "time for a worker to stop", default=20.0, settings={"type": real(0)}),
+        Option("grace-seconds", "time for a worker to stop", default=20.0, settings={"type": real(0, 1e6)}),
         Option(
             "command",
             "what Python runs, after --: a script, or -m and a module, and its arguments",

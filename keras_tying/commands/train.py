@@ -105,6 +105,14 @@ def _open_runs(
         if arguments.record:
             for task, _ in resumed:
                 check_can_be_recorded(task.settings)
+        if arguments.from_scratch:
+
+            def check() -> None:  # all, before the first is trained
+                for task, run in resumed:
+                    if len(resumed) == 1 or not run.results.exists():
+                        check_continues(task, run, from_scratch=True)
+
+            distribution.chief_first(check, lambda: None)
         return resumed
     folders = run_folders(arguments)
 
@@ -169,6 +177,17 @@ def _find_runs(task_class: type[Task], folder: Path) -> list[Run]:
     return [run for run in runs if run.settings().recipe.task == task_class.name] or runs
 
 
+def _finished(runs: list[Run]) -> list[Run]:
+    """The runs whose training has ended. A warning names the others; FileNotFoundError if there are only such."""
+    finished = [run for run in runs if run.model.exists()]
+    if not finished:
+        runs[0].check_finished()
+    for run in runs:
+        if run not in finished:
+            log.warning("%s is left out: it has no trained model yet.", run.folder)
+    return finished
+
+
 def _evaluate(task_class: type[Task], arguments: argparse.Namespace) -> int:
     for task, folder in _trained(task_class, arguments.evaluate):
         if data_dir := getattr(arguments, "data_dir", None):
@@ -208,14 +227,14 @@ def _evaluate(task_class: type[Task], arguments: argparse.Namespace) -> int:
 def _trained(task_class: type[Task], model: str | Path) -> list[tuple[Task, Path]]:
     """The task and the folder of a trained model of the zoo, of a run, or of each run in a folder."""
     if isinstance(model, Path) and not (model / MANIFEST).exists():
-        return [(open_task(task_class, run), run.folder) for run in _find_runs(task_class, model)]
+        return [(open_task(task_class, run), run.folder) for run in _finished(_find_runs(task_class, model))]
     task, folder = open_trained(model)
     check_run(task_class, Run(folder))
     return [(task, folder)]
 
 
 def _export(task_class: type[Task], folder: Path, precision: str | None) -> int:
-    for run in _find_runs(task_class, folder):
+    for run in _finished(_find_runs(task_class, folder)):
         export(open_task(task_class, run), run, precision)
         print(f"SavedModel      {run.saved_model}", flush=True)
     return 0

@@ -28,7 +28,7 @@ def run_cluster(command: list[str], workers: int, restarts: int = 0, grace_secon
 
     Returns:
         The exit code of the first worker that failed, or 0. Of workers that failed at the same time, a code counts
-        that ends the job.
+        that ends the job. That of a worker killed by a signal is 128 and the number of the signal, as shells count.
 
     Raises:
         OSError: If what the workers print cannot be written, as BrokenPipeError when its reader has gone. The workers
@@ -40,7 +40,7 @@ def run_cluster(command: list[str], workers: int, restarts: int = 0, grace_secon
         if not _can_go_on(code) or attempt == restarts or asked_to_stop.is_set():
             break
         print(f"[cluster] a worker ended with {code}; starting all workers again", flush=True)
-    return code
+    return code if code >= 0 else 128 - code
 
 
 def _can_go_on(code: int) -> bool:

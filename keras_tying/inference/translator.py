@@ -16,6 +16,8 @@ from keras_tying.metrics.perplexity import perplexity_of
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+LARGEST_PLOT = 60.0
+"""Inches of the longer side of a plot of attention. Labels of sentences of more than 200 subwords overlap."""
 POSITIONS_PER_CALL = 4000
 """Source positions that are translated, or target positions scored, per call. It does not change the result."""
 
@@ -132,12 +134,13 @@ def plot_attention(found: Attention) -> "Figure":
     """Plots attention weights: one row per target subword, one column per source subword; dark is large."""
     from matplotlib.figure import Figure
 
-    columns, rows = found.source, found.translation
-    figure = Figure(figsize=(2 + 0.28 * len(columns), 1.5 + 0.28 * len(rows)), layout="constrained")
+    columns, rows = ([label.replace("▁", " ") for label in each] for each in (found.source, found.translation))
+    width, height = 2 + 0.28 * len(columns), 1.5 + 0.28 * len(rows)
+    figure = Figure(figsize=(min(width, LARGEST_PLOT), min(height, LARGEST_PLOT)), layout="constrained")
     axes = figure.add_subplot()
     axes.imshow(found.weights, cmap="Greys", vmin=0, vmax=1, aspect="equal")
-    axes.set_xticks(range(len(columns)), [label.replace("▁", " ") for label in columns], rotation=90)
-    axes.set_yticks(range(len(rows)), [label.replace("▁", " ") for label in rows])
+    axes.set_xticks(range(len(columns)), columns, rotation=90, parse_math=False)
+    axes.set_yticks(range(len(rows)), rows, parse_math=False)
     axes.xaxis.tick_top()
     axes.set_xlabel("source")
     axes.set_ylabel("translation")

@@ -297,7 +297,10 @@ def finish(task: Task, model: keras.Model, run: Run, progress: Progress) -> None
     """Saves and exports a trained model, measures it and prints where everything is."""
     with replacing(run.model) as path:
         model.save(path)
-    places = {"SavedModel": str(run.saved_model), "TensorBoard": f"tensorboard --logdir {run.tensorboard}"}
+    places = {
+        "SavedModel": str(run.saved_model),
+        "TensorBoard": f"tensorboard --logdir {shlex.quote(str(run.tensorboard))}",
+    }
     if backend.WRITES_SAVED_MODELS:
         task.export(model, run.saved_model)
     else:

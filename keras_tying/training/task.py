@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 LOSSES = {"cross_entropy": SequenceCrossEntropy, "augmented": AugmentedLoss, "sampled": SampledCrossEntropy}
 """Losses by their name in recipes."""
 
+OF_A_PACKAGE = "It depends on the version of Python (of Babel for translators): use that of the run."
+"""What to do if a text has changed that comes with a package."""
+
 SCRIPTS = {
     "language_model": "train/lm.py",
     "translation": "train/nmt.py",
@@ -142,8 +145,11 @@ class Task(ABC):
                     f"The {split} text of the run is in {len(expected)} files. Received: {len(received)}. Restore them."
                 )
             for part, before, now in zip(parts[split], expected, received, strict=True):
-                name = part if isinstance(part, Path) else f"The {split} text of {self.recipe.data.corpus!r}"
-                check_fingerprint(name, "text this run was made with", before, now)
+                if isinstance(part, Path):
+                    check_fingerprint(part, "text this run was made with", before, now)
+                else:
+                    name = f"The {split} text of {self.recipe.data.corpus!r}"
+                    check_fingerprint(name, "text this run was made with", before, now, OF_A_PACKAGE)
         self.settings = self.settings.model_copy(update={"text": found})
         self.load_text()
         self._text_is_open = True

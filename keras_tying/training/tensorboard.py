@@ -3,6 +3,7 @@
 Nothing here imports TensorFlow. The `EventFileWriter` of tensorboard would, wherever it is installed.
 """
 
+import logging
 import os
 import socket
 import time
@@ -30,6 +31,8 @@ from keras_tying.training.task import Task
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+log = logging.getLogger(__name__)
 
 SCALARS = {
     "perplexity": ("train", "perplexity"),
@@ -87,8 +90,14 @@ class TensorBoardLog(keras.callbacks.Callback):
                 yield folder, scalar_pb(tag, float(logs[name]))
         if sample := self.task.sample(self.model):
             yield "", text_pb(*sample)
-        if plot := self.task.plot(self.model):
-            yield "", plot_pb(*plot)
+        try:
+            plot = self.task.plot(self.model)
+            summary = plot and plot_pb(*plot)
+        except Exception as error:  # an epoch is worth more than its plot
+            log.warning("There is no plot of this epoch: %s", error)
+            return
+        if summary:
+            yield "", summary
 
 
 class EventFile:

@@ -227,6 +227,10 @@ def test_a_last_line_without_its_end_stands_alone(capfdbinary):
     ]
 
 
+def test_the_code_of_a_worker_that_was_killed_is_that_of_a_shell(capfdbinary):
+    assert run_cluster([sys.executable, "-c", "import os; os.kill(os.getpid(), 9)"], workers=1) == 137
+
+
 @pytest.mark.parametrize(("codes", "expected"), [([75, 2], 2), ([-9, 75, 1], 1), ([0, -9, 75], -9), ([0, 0], 0)])
 def test_of_workers_that_fail_together_one_that_ends_the_job_counts(codes, expected):
     workers = [SimpleNamespace(poll=lambda code=code: code, terminate=int, wait=float) for code in codes]

@@ -1,3 +1,4 @@
+from io import BytesIO
 from math import nan
 
 import numpy as np
@@ -13,6 +14,7 @@ from keras_tying.inference import (
     TrainedWordVectors,
 )
 from keras_tying.inference.language_model import stream_perplexity
+from keras_tying.inference.translator import LARGEST_PLOT, Attention, plot_attention
 
 
 @pytest.fixture(scope="module")
@@ -188,3 +190,15 @@ def test_word_vectors_of_a_translator_are_those_of_its_target_language(tying):
     np.testing.assert_array_equal(vectors.vector(["b"])[0], np.asarray(model.embedding.embeddings)[1])
     with pytest.raises(ValueError, match=r"has 5 words. Received: a vocabulary of 3"):
         TrainedWordVectors(model, Vocabulary(["a", "<unk>", "<eos>"]))
+
+
+def test_subwords_that_look_like_formulas_are_plotted():
+    subwords = ["▁$$", "▁$x^$", "$_$", "</s>"]
+    plot = plot_attention(Attention(np.eye(4, dtype="float32"), subwords, subwords))
+    plot.savefig(BytesIO(), format="png")
+
+
+def test_the_plot_of_a_long_sentence_has_a_limit():
+    weights = np.zeros((2, 1000), "float32")
+    plot = plot_attention(Attention(weights, ["a"] * 1000, ["b", "</s>"]))
+    assert plot.get_size_inches()[0] == LARGEST_PLOT

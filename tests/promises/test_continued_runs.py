@@ -141,6 +141,31 @@ def test_more_epochs_of_a_run_that_cannot_go_on_change_nothing(kept_best, tmp_pa
     assert {path: path.read_bytes() for path in copy.folder.rglob("*") if path.is_file()} == before
 
 
+def test_of_several_runs_that_cannot_all_start_again_none_does(kept_best, tmp_path):
+    for name in "ab":
+        shutil.copytree(kept_best.folder, tmp_path / "runs" / name)
+        (tmp_path / "runs" / name / "results.json").unlink()
+    for name in ("checkpoints", "best"):
+        shutil.rmtree(tmp_path / "runs" / "a" / name)
+    finished = harness.command("train/lm.py", "--resume", tmp_path / "runs", "--from-scratch")
+    assert finished.returncode == 2
+    assert f"Received: {tmp_path / 'runs' / 'b'}, which has one" in finished.stderr
+    assert not (tmp_path / "runs" / "a" / "checkpoints").exists()
+
+
+def test_runs_that_are_not_finished_are_left_out_when_a_folder_is_measured(kept_best, tmp_path, caplog):
+    for name in "ab":
+        shutil.copytree(kept_best.folder, tmp_path / name)
+    (tmp_path / "a" / "model.keras").unlink()
+    lines = harness.succeed("train/lm.py", "--evaluate", tmp_path).splitlines()
+    assert [line.split()[:2] for line in lines] == [["b", "valid"], ["b", "test"]]
+    assert f"{tmp_path / 'a'} is left out: it has no trained model yet" in caplog.text
+    (tmp_path / "b" / "model.keras").unlink()
+    finished = harness.command("train/lm.py", "--evaluate", tmp_path)
+    assert finished.returncode == 2
+    assert f"{tmp_path / 'a'} has no trained model yet" in finished.stderr
+
+
 @pytest.mark.parametrize("folder", ["checkpoints", "best"])
 def test_a_run_with_a_damaged_index_starts_again_after_what_the_error_says(kept_best, tmp_path, folder):
     copy = harness.Run(shutil.copytree(kept_best.folder, tmp_path / "run"))

@@ -219,3 +219,15 @@ def test_logs_are_written_without_tensorflow(tmp_path, run_python):
     )
     assert run_python("-c", code, KERAS_BACKEND="jax").stdout == "False\n"
     assert points(tmp_path, "perplexity") == [(1, 9)]
+
+
+def test_a_plot_that_fails_costs_no_epoch(tmp_path, model, monkeypatch, caplog):
+    def fails(model):
+        raise ValueError("no such glyph")
+
+    monkeypatch.setattr(TASK, "plot", fails)
+    callback = TensorBoardLog(tmp_path, TASK)
+    callback.set_model(model)
+    callback.on_epoch_end(0, METRICS)
+    assert points(tmp_path / "train", "perplexity") == [(1, METRICS["perplexity"])]
+    assert "There is no plot of this epoch: no such glyph" in caplog.text
