@@ -8,7 +8,7 @@ from keras import ops
 from keras_tying.backend import dispatch
 from keras_tying.backend.compilation import write_back
 from keras_tying.backend.keras_internals.optimizers import UpdateOptimizer, layout_of, variables_of, without_loss_scale
-from keras_tying.checks import check_number
+from keras_tying.checks import check_number, check_rate
 
 __all__ = ["ClippedAdam", "ClippedSGD", "averaged_weights", "use_averaged_weights"]
 
@@ -29,6 +29,11 @@ def descend(variable, gradient, rate):
 def adam_step(optimizer, gradient, variable, learning_rate):
     """Updates `variable` as Adam, with the settings and moments of `optimizer`."""
     keras.optimizers.Adam.update_step(optimizer, gradient, variable, learning_rate)
+
+
+def _as_list(variables):
+    """Variables that are read more than once, where an iterator may be given."""
+    return None if variables is None else list(variables)
 
 
 class _ClippingAndAveraging(UpdateOptimizer):
@@ -91,6 +96,7 @@ class _ClippingAndAveraging(UpdateOptimizer):
         self.is_averaging.assign(1.0)
 
     def apply(self, grads, trainable_variables=None):
+        trainable_variables = _as_list(trainable_variables)
         before = self.iterations
         super().apply(grads, trainable_variables)
         updates = ops.cast(self.iterations - before, "float32") if self.gradient_accumulation_steps else 1.0
@@ -235,10 +241,7 @@ class ClippedSGD(_ClippingAndAveraging, keras.optimizers.SGD):
         **kwargs,
     ):
         check_number("clip_norm", clip_norm, above=0)
-        if not 0 <= decoupled_weight_decay < 1:
-            raise ValueError(
-                f"`decoupled_weight_decay` must be in [0, 1). Received: decoupled_weight_decay={decoupled_weight_decay}"
-            )
+        check_rate("decoupled_weight_decay", decoupled_weight_decay)
         if kwargs.get("momentum") or kwargs.get("nesterov"):
             raise ValueError(f"`ClippedSGD` has no momentum; use `keras.optimizers.SGD`. Received: {kwargs}")
         super().__init__(
@@ -334,6 +337,7 @@ class ClippedAdam(_ClippingAndAveraging, keras.optimizers.Adam):
         self.l2 = l2
 
     def apply(self, grads, trainable_variables=None):
+        trainable_variables = _as_list(trainable_variables)
         grads = [gradient if gradient is None else ops.convert_to_tensor(gradient) for gradient in grads]
         if self.l2:
             variables = variables_of(self) if trainable_variables is None else trainable_variables

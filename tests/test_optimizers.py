@@ -22,7 +22,14 @@ def test_update_is_the_gradient_clipped_by_its_global_norm(rng, clip_norm):
 
 
 @pytest.mark.parametrize(
-    "arguments", [{"clip_norm": 0}, {"decoupled_weight_decay": 1.0}, {"momentum": 0.9}, {"nesterov": True}]
+    "arguments",
+    [
+        {"clip_norm": 0},
+        {"decoupled_weight_decay": 1.0},
+        {"decoupled_weight_decay": "1"},
+        {"momentum": 0.9},
+        {"nesterov": True},
+    ],
 )
 def test_unsupported_arguments_raise(arguments):
     with pytest.raises(ValueError, match="Received"):
@@ -35,6 +42,14 @@ def test_decoupled_weight_decay_multiplies_parameters_after_the_update():
         [keras.ops.convert_to_tensor([1.0, 1.0])], [variable]
     )
     np.testing.assert_allclose(variable, [0.75 * 1.5, 0.75 * -4.5])
+
+
+def test_variables_may_come_from_an_iterator():
+    variable = keras.Variable([2.0, -4.0])
+    ClippedSGD(0.5, clip_norm=100.0, decoupled_weight_decay=0.25).apply(
+        [keras.ops.convert_to_tensor([0.0, 0.0])], iter([variable])
+    )
+    np.testing.assert_allclose(variable, [1.5, -3.0])
 
 
 def test_constraints_hold_after_decoupled_weight_decay():

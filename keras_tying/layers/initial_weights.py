@@ -1,5 +1,7 @@
 """Initializers of several variables of a layer."""
 
+from numbers import Integral
+
 import keras
 from keras import initializers
 
@@ -17,6 +19,6 @@ def another(initializer, place):
     if type(initializer).get_config is initializers.Initializer.get_config:  # it knows no arguments
         return initializer
     config = initializer.get_config()
-    if isinstance(seed := config.get("seed"), int):
+    if isinstance(seed := config.get("seed"), Integral):
         config["seed"] = seed + place
     return type(initializer).from_config(config)

@@ -94,7 +94,8 @@ class AugmentedLoss(SequenceCrossEntropy):
         Reference:
             Inan, Khosravi and Socher, equation 6.1.
         """
-        if not 0 <= beta <= 1:
+        check_number("beta", beta, least=0)
+        if beta > 1:
             raise ValueError(f"`beta` must be in [0, 1]. Received: beta={beta}")
         return cls(gamma=beta * tau * vocabulary_size, tau=tau, cross_entropy_weight=1 - beta, **kwargs)
 

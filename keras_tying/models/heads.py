@@ -42,7 +42,7 @@ def head_of(layer):
             "The layer that scores words must have no activity_regularizer, because its logits do not exist in "
             f"training. Remove it. Received: {layer.name!r}"
         )
-    return layer.embedding if isinstance(layer, (TiedDense, SharedPlace)) else layer
+    return head_of(layer.embedding) if isinstance(layer, (TiedDense, SharedPlace)) else layer
 
 
 def _scores_as(layer, kind):

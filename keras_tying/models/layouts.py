@@ -9,8 +9,8 @@ def vocabulary_layout(device_mesh, *, axis="model"):
     Each device holds and trains the rows of its words. It scores only these, and the devices add up their parts of the
     normalizer and of the gradient; no device ever holds the whole matrix or all logits. It splits the variables of
     every layer whose name ends with `embedding`, as in the zoo, or is one that Keras gives to a `TiedEmbedding`. All
-    other variables are on every device, and so are those of an `AdaptiveEmbedding`; add layouts of your own for them,
-    as to any `LayoutMap`.
+    other variables are on every device, and so are those of an `AdaptiveEmbedding` except its bias, which is split; add
+    layouts of your own for them, as to any `LayoutMap`.
 
     Args:
         device_mesh: A `keras.distribution.DeviceMesh`. The size of its dimension `axis` must divide the vocabulary

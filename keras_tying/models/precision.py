@@ -18,9 +18,9 @@ def with_precision(model, precision):
     before, after = (keras.dtype_policies.serialize(each) for each in (own, policy))
 
     def replaced(value):
-        if value == before:
-            return after
         if isinstance(value, dict):
+            if {key: each for key, each in value.items() if key != "shared_object_id"} == before:
+                return after
             return {key: replaced(each) for key, each in value.items()}
         return [replaced(each) for each in value] if isinstance(value, list) else value
 

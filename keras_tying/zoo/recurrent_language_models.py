@@ -111,8 +111,8 @@ def recurrent_language_model(
     place = itertools.count(1)
 
     def chosen(own):
-        if isinstance(own, keras.initializers.Initializer):
-            return another(own, next(place))
+        if isinstance(own, keras.initializers.Initializer) or (isinstance(own, dict) and _has_seed(own)):
+            return another(keras.initializers.get(own), next(place))
         return keras.initializers.get(own) or initializer()
 
     settings = {
@@ -193,3 +193,8 @@ def _recurrent_dropout(dropout):
     if dropout.shared:
         return {"recurrent_dropout": dropout.hidden, "shared_dropout_masks": True, "drop_outputs": True}
     return {"dropout": dropout.inputs, "recurrent_dropout": dropout.hidden}
+
+
+def _has_seed(configuration):
+    """Whether the configuration of an initializer names a seed."""
+    return configuration.get("config", {}).get("seed") is not None

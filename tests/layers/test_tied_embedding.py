@@ -280,6 +280,14 @@ def test_layer_with_a_lora_rank_has_its_bias():
     assert layer.lora_alpha == 6
 
 
+def test_hidden_states_of_another_width_are_named_by_a_quantized_layer():
+    embedding = TiedEmbedding(V, H)
+    embedding.build()
+    embedding.quantize("int8")
+    with pytest.raises(ValueError, match=rf"must have the embedding's size {H}"):
+        embedding(np.ones((2, H + 1)), reverse=True)
+
+
 @pytest.mark.parametrize("rank", [0, -1, 2.5, "4", True])
 def test_a_rank_of_lora_that_is_no_positive_integer_is_refused(rank):
     embedding = TiedEmbedding(V, H)

@@ -1,8 +1,8 @@
 import keras
 import pytest
 
-from keras_tying.layers import TiedEmbedding
-from keras_tying.models import JointLanguageModel, LanguageModel, Translator
+from keras_tying.layers import TiedDense, TiedEmbedding
+from keras_tying.models import BackboneModel, JointLanguageModel, LanguageModel, Translator
 
 V, H = 13, 4
 
@@ -33,11 +33,12 @@ class OtherOutput(TiedEmbedding):
     ],
 )
 def test_an_embedding_whose_scores_the_loss_cannot_know_is_refused(embedding, message):
-    units = keras.layers.Dense(H)
+    units, backbone = keras.layers.Dense(H), keras.Sequential([keras.Input((H,)), keras.layers.Dense(H)])
     for make in (
         lambda: LanguageModel(embedding, [units]),
         lambda: JointLanguageModel(embedding, [units]),
         lambda: Translator(embedding, units=H),
+        lambda: BackboneModel(backbone, TiedDense(embedding)),
     ):
         with pytest.raises(ValueError, match=message):
             make()

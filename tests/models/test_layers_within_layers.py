@@ -93,7 +93,10 @@ def test_changed_copies_compute_the_same(name, rng):
     untied = model.untied_copy()
     assert untied.count_params() == model.count_params() + V * H
     np.testing.assert_allclose(untied(words), model(words), atol=1e-6)
-    np.testing.assert_allclose(model.with_precision("mixed_bfloat16")(words), model(words), atol=0.01)
+    copy = model.with_precision("mixed_bfloat16")
+    np.testing.assert_allclose(copy(words), model(words), atol=0.01)
+    layers = [layer for layer in copy._flatten_layers() if layer.weights and not isinstance(layer, keras.Model)]
+    assert {layer.compute_dtype for layer in layers} == {"bfloat16"}
 
 
 @pytest.mark.parametrize("name", ["layer of a user", "a layer and a model of it"])

@@ -328,6 +328,14 @@ def test_every_builder_has_expected_hyper_parameters():
     assert {label.split(",")[0] for label in EXPECTED} == set(kt.zoo.list_models())
 
 
+def test_layers_start_from_numbers_of_their_own_also_with_a_seed():
+    own = {"class_name": "GlorotUniform", "config": {"seed": 1}}
+    model = kt.zoo.recurrent_language_model(10, 4, kernel_initializer=own)
+    first, second = (layer.cell.kernel for layer in model.recurrent_layers)
+    assert first.shape == second.shape
+    assert not np.array_equal(first, second)
+
+
 @pytest.mark.parametrize("tied", [True, False])
 def test_parts_of_a_language_model_have_initializers_of_their_own(tied):
     model = kt.zoo.vd_lstm_small(

@@ -4,6 +4,7 @@ import keras
 from keras import ops
 
 from keras_tying.backend.keras_internals.calls import mark_padding
+from keras_tying.checks import check_width
 
 
 class QuantizableEmbedding(keras.layers.ReversibleEmbedding):
@@ -62,6 +63,7 @@ class QuantizableEmbedding(keras.layers.ReversibleEmbedding):
 
     def _int8_call(self, inputs, reverse=False):
         if reverse:
+            check_width(self.output_dim, inputs.shape, unknown=True)
             return self.finish(self._scores(inputs))
         return mark_padding(self, ops.cast(self._vectors(inputs), self.compute_dtype), inputs)
 
