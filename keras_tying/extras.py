@@ -14,10 +14,12 @@ def require(module: str, extra: str) -> ModuleType:
     Raises:
         ModuleNotFoundError: If the package is not installed. The message gives the command that installs it.
     """
+    package = module.partition(".")[0]
     try:
         return import_module(module)
-    except ModuleNotFoundError:
-        package = module.partition(".")[0]
+    except ModuleNotFoundError as error:
+        if error.name != package:  # what the package itself imports
+            raise
         raise ModuleNotFoundError(
             f'{package} is not installed. Install it in a clone of keras-tying with: pip install ".[{extra}]"'
         ) from None

@@ -7,6 +7,7 @@ import pytest
 import keras_tying as kt
 from keras_tying.checks import check_integer, check_number, check_rate
 from keras_tying.data.skip_gram import keep_probabilities
+from keras_tying.extras import require
 from keras_tying.inference.language_model import mc_perplexity, stream_perplexity
 
 NAN, INF = float("nan"), float("inf")
@@ -382,3 +383,12 @@ def test_bootstrap_refuses_a_quantized_embedding(joint_model):
     model.quantize("int8")
     with raises("quantization_mode='int8'"):
         model.bootstrap(target=np.zeros((V, 4)))
+
+
+def test_a_package_that_lacks_one_of_its_own_is_not_called_missing(tmp_path, monkeypatch):
+    (tmp_path / "broken_package.py").write_text("import no_such_module")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(ModuleNotFoundError, match="No module named 'no_such_module'"):
+        require("broken_package", "studies")
+    with pytest.raises(ModuleNotFoundError, match=r'no_such_package is not installed.*".\[studies\]"'):
+        require("no_such_package.part", "studies")

@@ -38,7 +38,7 @@ def predict(
         seconds: Time to wait for the answer.
 
     Raises:
-        ValueError: If an input is not texts or numbers of one kind, in lists of one length.
+        ValueError: If an input is empty, or not texts or numbers of one kind, in lists of one length.
         grpc.RpcError: If there is no answer, or it is an error: `code()` and `details()` say which.
     """
     request = PredictRequest()
@@ -49,6 +49,8 @@ def predict(
     if label is not None:
         request.model_spec.version_label = label
     for name, value in inputs.items():
+        if value == []:
+            raise ValueError(f"inputs: {name!r} is empty. Expected: at least one row, because no row has no type.")
         try:
             request.inputs[name].CopyFrom(tf.make_tensor_proto(value))
         except (TypeError, ValueError):

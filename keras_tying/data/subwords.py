@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from keras_tying.checks import check_integer
-from keras_tying.data.text import LONGEST_LINE
+from keras_tying.data.text import LONGEST_LINE, WHITESPACE
 from keras_tying.extras import require
 from keras_tying.files import write_atomically
 
@@ -78,7 +78,7 @@ class Subwords:
         failures: list[BaseException] = []
         try:
             require("sentencepiece", "translation").SentencePieceTrainer.train(
-                sentence_iterator=_noting(sentences, failures),
+                sentence_iterator=_noting(map(_encodable, sentences), failures),
                 model_writer=model,
                 model_type="bpe",
                 vocab_size=size,
@@ -154,8 +154,11 @@ class Subwords:
 
 
 def _encodable(sentence: str) -> str:
-    """The sentence with U+FFFD, which sentencepiece leaves out, for halves of surrogate pairs: UTF-8 has none."""
-    return re.sub("[\ud800-\udfff]", "\ufffd", sentence)
+    """The sentence with spaces for all white space, of which sentencepiece deletes some.
+
+    Halves of surrogate pairs, which UTF-8 lacks, become U+FFFD, which sentencepiece reads as a space.
+    """
+    return re.sub("[\ud800-\udfff]", "\ufffd", re.sub(WHITESPACE, " ", sentence))
 
 
 def _noting(sentences: Iterable[str], failures: list[BaseException]) -> Iterator[str]:

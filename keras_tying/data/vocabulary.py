@@ -65,8 +65,8 @@ class Vocabulary:
     def from_counts(cls, counts: Counter[str], size: int | None = None, minimum_count: int = 1) -> "Vocabulary":
         """A vocabulary sorted by decreasing count, then alphabetically. `<unk>` counts for all words that are left out.
 
-        Words of a megabyte, with a NUL, or with a byte order mark at their start, which the file of a vocabulary cannot
-        hold, are left out too.
+        Words of 262,144 characters or more, with a NUL, or with a byte order mark at their start, which the file of a
+        vocabulary cannot hold, are left out too.
 
         Args:
             counts: Number of occurrences of each word in the training text.
@@ -147,14 +147,14 @@ class Vocabulary:
         """Writes one word per line, in order of ids.
 
         Raises:
-            ValueError: If `load` would not read a word again: one of a megabyte or with a NUL, or a first one that
-                starts with a byte order mark. Nothing is written then.
+            ValueError: If `load` would not read a word again: one of 262,144 characters or with a NUL, or a first one
+                that starts with a byte order mark. Nothing is written then.
         """
         for i, word in enumerate(self.words):
             if not _can_be_read(word if i == 0 else word.lstrip(BYTE_ORDER_MARK)):
                 raise ValueError(
-                    "The file of a vocabulary cannot hold a word of a megabyte or with a NUL, nor start with a byte "
-                    f"order mark. Received: {word[:40]!r} as word {i}. Use a vocabulary without it."
+                    "The file of a vocabulary cannot hold a word of 262,144 characters or with a NUL, nor start with "
+                    f"a byte order mark. Received: {word[:40]!r} as word {i}. Use a vocabulary without it."
                 )
         write_atomically(path, self._lines())
 

@@ -10,6 +10,7 @@ from keras_tying.backend.tensorflow.beam_search import search_in_graph
 from keras_tying.checks import check_integer, check_number
 from keras_tying.data import Subwords
 from keras_tying.data.subwords import LONGEST_SENTENCE
+from keras_tying.data.text import WHITESPACE
 from keras_tying.export.saving import check_backend, save_signatures, trace
 
 
@@ -82,6 +83,7 @@ class ServedTranslator:
         return trace({name: (self.translate, (strings,)) for name in ("serving_default", "translate")})
 
     def translate(self, sentences):
+        sentences = tf.strings.regex_replace(sentences, WHITESPACE, " ")  # as `Subwords.encode`
         ids = self.tokenizer.tokenize(sentences)[:, : self.maximum_length]
         lengths = tf.cast(ids.row_lengths(), tf.int32)
         ends = tf.fill([ids.nrows(), 1], self.end_id)

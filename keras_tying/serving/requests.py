@@ -2,7 +2,6 @@
 
 import base64
 import binascii
-import json
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -11,6 +10,7 @@ import numpy as np
 from keras_tying.serving.limits import Limits
 from keras_tying.serving.replies import RequestError
 from keras_tying.serving.signatures import DEFAULT, Signature, Spec, check_size
+from keras_tying.tables import parse_json
 
 COUNTS = ("k", "length")
 """Inputs that say how many words are asked for."""
@@ -54,7 +54,7 @@ def parse_request(body: bytes, signatures: Mapping[str, Signature], limits: Limi
     if len({"inputs", "instances"} & content.keys()) != 1:
         raise _wrong("a request has one of the keys 'inputs' and 'instances'", sorted(content))
     by_row = "instances" in content
-    inputs = _by_row(content["instances"], signature) if by_row else _by_input(content["inputs"], signature)
+    inputs = _by_row(content["instances"], signature, limits) if by_row else _by_input(content["inputs"], signature)
     rows = _rows(signature, inputs)
     if rows > limits.sentences:
         raise RequestError(413, f"A request has at most {limits.sentences} rows. Received: {rows}. Send several.")
@@ -69,8 +69,8 @@ def parse_request(body: bytes, signatures: Mapping[str, Signature], limits: Limi
 
 def _parse_json(body: bytes) -> dict[str, Any]:
     try:
-        content = json.loads(body)
-    except (ValueError, RecursionError) as error:
+        content = parse_json(body)
+    except ValueError as error:
         raise RequestError(400, f"Expected JSON. Received: {_short(body)} ({error})") from None
     if not isinstance(content, dict):
         raise _wrong("a request is a JSON object", content)
@@ -96,7 +96,7 @@ def _by_input(inputs: Any, signature: Signature) -> dict[str, Any]:
     return dict(inputs)
 
 
-def _by_row(instances: Any, signature: Signature) -> dict[str, Any]:
+def _by_row(instances: Any, signature: Signature, limits: Limits) -> dict[str, Any]:
     """The inputs by name, of a request with `instances`."""
     if not isinstance(instances, list) or not instances:
         raise _wrong("'instances' is a list of at least one row", instances)
@@ -110,14 +110,15 @@ def _by_row(instances: Any, signature: Signature) -> dict[str, Any]:
         if row.keys() != signature.inputs.keys():
             raise _wrong(f"a row of 'instances' has the keys {', '.join(names)}", sorted(row))
         rows.append(row)
-    return {name: _column(name, [row[name] for row in rows], spec.batched) for name, spec in signature.inputs.items()}
+    return {name: _column(name, spec, [row[name] for row in rows], limits) for name, spec in signature.inputs.items()}
 
 
-def _column(name: str, values: list, batched: bool) -> Any:
+def _column(name: str, spec: Spec, values: list, limits: Limits) -> Any:
     """The values of an input of all rows; of an option the one value that all rows have."""
-    if batched:
+    if spec.batched:
         return values
-    if any(type(value) is not type(values[0]) or value != values[0] for value in values):
+    checked = [_value(name, spec, value, limits) for value in values]
+    if any(value != checked[0] for value in checked):
         raise _wrong(f"all rows of a request have the same {name!r}; send several requests", values)
     return values[0]
 

@@ -95,7 +95,7 @@ def test_an_error_of_the_text_is_not_hidden_by_the_learning_of_subwords(tmp_path
         Subwords.learn(kt.data.sentences_of(pairs), 300)
 
 
-@pytest.mark.parametrize("space", ["\u00a0", "\u3000", "\u2028", "\t", "\u200b", "  "])
+@pytest.mark.parametrize("space", ["\u00a0", "\u3000", "\u2028", "\t", "\u200b", "  ", "\x0b", "\x1c", "\x85"])
 def test_white_space_of_any_kind_separates_the_words_of_a_sentence(subwords, space):
     assert subwords.pieces(f"\ufeffeine{space}Rose{space}") == subwords.pieces("eine Rose")
 

@@ -146,7 +146,7 @@ def test_words_with_other_white_space_survive_in_a_vocabulary(tmp_path):
 
 @pytest.mark.parametrize("word", ["x" * 2**20, "\0"])
 def test_a_word_that_its_file_cannot_hold_is_no_word(tmp_path, word):
-    with pytest.raises(ValueError, match=r"cannot hold a word of a megabyte or with a NUL.* as word 1\. "):
+    with pytest.raises(ValueError, match=r"cannot hold a word of 262,144 characters or with a NUL.* as word 1\. "):
         Vocabulary(["a", word, "<unk>", "<eos>"]).save(tmp_path / "vocabulary.txt")
     assert not (tmp_path / "vocabulary.txt").exists()
     vocabulary = Vocabulary.from_tokens(["a", word, word, "<eos>"])

@@ -8,7 +8,14 @@ from keras_tying.data import Subwords
 from keras_tying.export import export_translator
 from keras_tying.inference import TrainedTranslator
 
-SENTENCES = ["\ufeffa\u00a0rose\u2028is\x85a\u3000rose\x00", "", " \u3000\u200b", "eine 漢 Rose ☃", "two dogs " * 40]
+SENTENCES = [
+    "\ufeffa\u00a0rose\u2028is\x85a\u3000rose\x00",
+    "",
+    " \u3000\u200b",
+    "eine 漢 Rose ☃",
+    "two dogs " * 40,
+    "a\x0brose\x1cis\x1f\x85a rose",
+]
 CLIENT = """
 import json, sys
 import tensorflow as tf, tensorflow_text

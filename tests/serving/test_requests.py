@@ -35,6 +35,12 @@ WRONG = {
         {"signature_name": "next_word", "instances": [{"prefix": "a", "k": 1}, {"prefix": "a", "k": 2}]},
         "all rows of a request have the same 'k'",
     ),
+    "a row with NaN": (
+        "lm",
+        b'{"signature_name": "generate", "instances": [{"prefix": "a", "length": 1, "temperature": NaN, "top_k": 0, '
+        b'"top_p": 1, "seed": 0}]}',
+        "'temperature' is a number of the type float32",
+    ),
     "k's type": ("lm", {"signature_name": "next_word", "inputs": {"prefix": ["a"], "k": 1.5}}, "'k' is an integer"),
     "true": ("lm", {"signature_name": "next_word", "inputs": {"prefix": ["a"], "k": True}}, "'k' is an integer"),
     "a float's range": (
@@ -82,6 +88,13 @@ def test_a_request_beyond_a_limit_has_the_status_413(ask, case):
 def test_a_request_at_the_limits_is_answered(ask):
     requests = {"inputs": ["a" * 200] * 6}, {"signature_name": "next_word", "inputs": {"prefix": ["a"], "k": 12}}
     assert [status for status, _ in ask("lm", *requests)] == [200, 200]
+
+
+def test_rows_may_write_one_number_in_two_ways(ask):
+    row = {"prefix": "a", "length": 1, "temperature": 1, "top_k": 0, "top_p": 1, "seed": 0}
+    request = {"signature_name": "generate", "instances": [row, {**row, "temperature": 1.0}]}
+    ((status, _),) = ask("lm", request)
+    assert status == 200
 
 
 def test_errors_are_short(ask):
