@@ -7,9 +7,9 @@ share threads or memory.
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -33,6 +33,10 @@ class Size:
     def operations(self) -> int:
         """Floating-point operations per training step, of matrix products only."""
         return 3 * (self.layers * 16 * self.units**2 + 2 * self.units * self.vocabulary) * self.words
+
+    def tiny(self) -> Self:
+        """What a contender computes first, to load its libraries and to start their threads."""
+        return replace(self, vocabulary=11, units=3, batch_size=2, sequence_length=2)
 
 
 Work = Callable[[int], float]

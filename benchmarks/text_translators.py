@@ -5,9 +5,10 @@ batch holds 100 sentences of similar length. There are two contenders in PyTorch
 last sentence of the batch is finished, and one that removes finished sentences from the batch.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import Self
 
 import numpy as np
 
@@ -25,6 +26,9 @@ class TextSize(DecodingSize):
     run: str = ""
     text: str = ""
     batch_size: int = 100
+
+    def tiny(self) -> Self:
+        return replace(self, run="embedded_en_de")
 
 
 def opened(size: TextSize):
