@@ -1,9 +1,10 @@
 import zipfile
+from pathlib import Path
 
 import pooch
 import pytest
 
-from keras_tying.data import corpora, load_corpus
+from keras_tying.data import corpora, load_corpus, tokenize
 from keras_tying.data.bbc import bbc_news
 
 
@@ -28,6 +29,21 @@ def test_articles_are_split_by_number(archive):
 
 def test_paragraphs_are_lines_in_both_encodings(archive):
     assert bbc_news(archive)["train"][:4] == ["cost £600", "headline 1", "first", "second"]
+
+
+def test_paragraphs_that_are_in_two_splits_are_as_many_as_the_pages_say():
+    folder = Path(__file__).parents[3] / "shared" / "data" / "bbc"
+    if not folder.is_dir():
+        pytest.skip("the BBC news articles are not on this machine")
+    bbc = load_corpus("bbc", folder)
+    train, shares = set(bbc.lines("train")), []
+    for split in ("valid", "test"):
+        lengths = [(len(tokenize(line, bbc.tokenization)), line in train) for line in bbc.lines(split)]
+        shares.append(sum(length for length, known in lengths if known) / sum(length for length, _ in lengths))
+    text = "Paragraphs with {:.1%} of the words of the validation text and {:.1%} of those of the\ntest text".format(
+        *shares
+    )
+    assert text in (Path(__file__).parents[2] / "zoo" / "results" / "table_7" / "README.md").read_text()
 
 
 def test_an_archive_with_another_hash_is_refused(archive):
