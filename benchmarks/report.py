@@ -120,6 +120,13 @@ OLD_MEMORY = (
 )
 MEASURED_SO = ("translation", "translated_text")
 """Parts of which `OLD_MEMORY` is said."""
+WITH_TENSORFLOW = (
+    "PyTorch beside TensorFlow was measured in a process that had imported TensorFlow. In processes without it, as in "
+    "the rows of other backends in [adaptive softmax](#adaptive-softmax), its code took half the time. So its speed "
+    "may be counted too low, most for large vocabularies. It has not been measured again."
+)
+MEASURED_WITH_TENSORFLOW = ("output_layer", "adaptive_softmax")
+"""Parts of which `WITH_TENSORFLOW` is said."""
 
 MATRIX_PRODUCT_RATE = "share_of_matrix_product_rate"
 LAST_COLUMN = (
@@ -263,6 +270,7 @@ def page(found: dict[str, dict]) -> list[str]:
         lines += [make_table(results), ""]
         explained = [LAST_COLUMN] if any(MATRIX_PRODUCT_RATE in each for each in results.values()) else []
         explained += [OLD_MEMORY] if name in MEASURED_SO else []
+        explained += [WITH_TENSORFLOW] if name in MEASURED_WITH_TENSORFLOW else []
         explained += [] if measured.get("commit") else [EARLIER]
         lines += [line for text in explained for line in (text, "")]
         lines += [f"{origin(measured)}.", "", code(measured["command"])]
