@@ -11,8 +11,7 @@ from studies.results import read_seeds
 ZOO = recipe_folder()
 ROWS = ("untied", "tied", "untied_projection", "tied_projection")
 STARTED_ALIKE = [f"{text}_small_{row}" for text in ("ptb", "bbc") for row in ("untied", "untied_projection")]
-STARTED_ALIKE += ["vd_lstm_small", "vd_lstm_small_augmented"]
-"""Measured language models with two embeddings."""
+"""Measured language models with two embeddings, which started from the same numbers in another order."""
 COMMITS_THAT_STARTED_ALIKE = {
     None,  # not recorded: older than the others
     "60a2ad0a362bf4d41e30aa1a4c86196209334abd",

@@ -42,6 +42,8 @@ def test_a_card_names_superseded_results_and_an_order_that_is_the_reverse_of_the
     for name in names:
         shutil.copy(ZOO / f"{name}.toml", tmp_path)
         shutil.copy(ZOO / "results" / f"{name}.json", tmp_path / "results")
+    older = ZOO / "results" / "superseded" / "vd_lstm_small_augmented_1.json"  # which is worse than the tied model
+    shutil.copy(older, tmp_path / "results" / "vd_lstm_small_augmented.json")
     shutil.copy(ZOO / "studies" / "cells.toml", tmp_path / "studies")
     recipes, cells = read_recipes(tmp_path), read_cells(tmp_path)
     assert reversals(recipes, perplexities_of_seeds(recipes, tmp_path)) == [tuple(names[:2])]

@@ -34,7 +34,7 @@ def position_weights(path):
 
 def validation(path):
     names = ["vd_lstm_small", "vd_lstm_small_augmented", "vd_lstm_small_tied", "vd_lstm_small_tied_augmented"]
-    draw_validation({name: read_history(ZOO / f"{name}.json") for name in names}, path, top=110)
+    draw_validation({name: read_history(ZOO / f"{name}.json") for name in names}, path, top=110.0)
 
 
 PLOTS = {
