@@ -11,7 +11,9 @@ from pathlib import Path
 
 REPOSITORY = Path(__file__).parents[1]
 WAIT = """
-import sys, time
+import signal, sys, time
+if "ignored" not in sys.argv:
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # the tests themselves may run under nohup
 from keras_tying.signals import handling_stop_signals
 received = []
 with handling_stop_signals(received.append):
@@ -57,7 +59,7 @@ def test_a_process_whose_output_goes_to_a_closed_pipe_ends_in_its_own_time(tmp_p
 
 
 def test_nohup_goes_on_ignoring_that_the_terminal_was_closed(tmp_path):
-    command = ["nohup", sys.executable, "-c", WAIT, tmp_path / "received"]
+    command = ["nohup", sys.executable, "-c", WAIT, tmp_path / "received", "ignored"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, cwd=REPOSITORY)
     assert any(b"ready" in line for line in process.stdout)
     process.send_signal(signal.SIGHUP)

@@ -133,7 +133,7 @@ TEXT = "lm --train-file a --valid-file b --test-file c"
         ("subspace --output o --record", "--output has no effect beside --record"),
         ("nnjm_grid --seeds 2", "--seeds needs other options too. Missing: GRID"),
         ("nnjm_grid sweeps", "GRID needs other options too. Missing: --data-dir"),
-        ("lm --epochs 0", "expected a whole number of at least 1. Received: '0'"),
+        ("lm --epochs -1", "expected a whole number of at least 0. Received: '-1'"),
         ("lm --seed -1", "expected a whole number from 0 to 4294967295. Received: '-1'"),
         ("lm --replicas -1 --strategy mirrored", "expected a whole number of at least 1"),
         ("lm --checkpoint-minutes nan", "expected a number of at least 0. Received: 'nan'"),

@@ -247,6 +247,15 @@ def test_weights_that_are_lost_in_the_last_update_of_an_epoch_stop_training(tmp_
         train(tmp_path, few, vocabulary, learning_rate=3e38, clip_norm=1e38)
 
 
+@pytest.fixture
+def terminal():
+    """SIGHUP has its default action, as in a terminal; the tests may run under nohup."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
+
+
+@pytest.mark.usefixtures("terminal")
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP"])
 def test_a_request_to_stop_in_the_last_batches_is_met_at_the_end_of_the_epoch(name, tmp_path):
     model = zoo.ptb_small(vocabulary_size=11)
