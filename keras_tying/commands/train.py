@@ -105,11 +105,11 @@ def _open_runs(
         if arguments.record:
             for task, _ in resumed:
                 check_can_be_recorded(task.settings)
-        if arguments.from_scratch:
+        if arguments.from_scratch and len(resumed) > 1:
 
-            def check() -> None:  # all, before the first is trained
+            def check() -> None:  # all that are not finished, before the first is trained
                 for task, run in resumed:
-                    if len(resumed) == 1 or not run.results.exists():
+                    if not run.results.exists():
                         check_continues(task, run, from_scratch=True)
 
             distribution.chief_first(check, lambda: None)

@@ -1,7 +1,7 @@
-"""A cluster of workers on this machine, restarted together when one is lost: `keras-tying cluster`.
+"""A cluster of workers on this machine: `keras-tying cluster`.
 
-Every worker runs the command with a `TF_CONFIG` of its own. When one fails, the others are stopped and, if the run can
-be resumed, all are started again, as a scheduler does.
+Every worker runs the command with a `TF_CONFIG` of its own. When one fails, the others are stopped. All are started
+again, as a scheduler does, as often as restarts are allowed and if the run can be resumed.
 """
 
 import json

@@ -4,7 +4,6 @@ import math
 import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import NoReturn
 
@@ -271,15 +270,13 @@ class SaveCheckpoints(keras.callbacks.Callback):
                 f"the number of replicas. Received: {self.batches:,}. Continue it with those that it had before."
             )
 
-    @contextmanager
     def stop_on_signals(self):
         """A context in which SIGINT, SIGTERM and SIGHUP stop training after a checkpoint."""
 
         def request_stop(received):
             self._stop_signal = received
 
-        with handling_stop_signals(request_stop):
-            yield
+        return handling_stop_signals(request_stop)
 
     def on_train_begin(self, logs=None):
         self.progress.batches = self.batches

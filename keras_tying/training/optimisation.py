@@ -106,13 +106,13 @@ def _schedule(o: Optimisation, updates_per_epoch: int) -> float | keras.optimize
                 f"Received: schedule={o.schedule!r}, warmup_epochs={o.warmup_epochs}"
             )
         return keras.optimizers.schedules.PolynomialDecay(o.learning_rate, updates, o.final_learning_rate)
-    if o.warmup_epochs * updates_per_epoch > updates - 0.5:
+    warmup = round(min(o.warmup_epochs * updates_per_epoch, updates))  # a product may be infinite
+    if warmup >= updates:
         raise ValueError(
             f"optimisation.warmup_epochs must be fewer than the {updates / updates_per_epoch:g} epochs of training. "
             f"Received: warmup_epochs={o.warmup_epochs}, epochs={o.epochs}"
             + (f", updates={updates}" if left_out else "")
         )
-    warmup = round(o.warmup_epochs * updates_per_epoch)
     final = o.final_learning_rate / o.learning_rate
     if not warmup:
         return keras.optimizers.schedules.CosineDecay(o.learning_rate, updates, final)

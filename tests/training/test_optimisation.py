@@ -78,6 +78,7 @@ def test_averaging_starts_when_validation_is_worse_than_the_best_of_all_but_the_
         {"warmup_epochs": 1},
         {"final_learning_rate": 0.0, "warmup_epochs": 1},
         {"final_learning_rate": 0.0, "schedule": "cosine", "warmup_epochs": 4},
+        {"final_learning_rate": 0.0, "schedule": "cosine", "warmup_epochs": 3.95},  # 39.5 of 40 updates
         {"final_learning_rate": 0.0, "schedule": "cosine", "warmup_epochs": 1e307},
         {"final_learning_rate": 0.0, "schedule": "cosine", "decay": 0.5},
     ],
