@@ -18,7 +18,8 @@ class ProjectionRegularizer(keras.regularizers.Regularizer):
     Both versions are available:
 
     - `norm="half_squared"` (default): `scale * sum(P^2) / 2 / batch_size`, the released code.
-    - `norm="frobenius"`: `scale * sqrt(sum(P^2))`, the paper; `batch_size` is not used.
+    - `norm="frobenius"`: `scale * sqrt(sum(P^2))`, the paper's term if its norm is the Frobenius norm;
+      `batch_size` is not used.
 
     Args:
         scale: Float, lambda, at least 0. Defaults to 0.15.

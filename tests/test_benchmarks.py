@@ -61,6 +61,11 @@ def test_where_others_take_less_memory_the_pages_say_so():
     assert report.better_section({"joint_language_model": {"results": {"10,000 words": results["10,000 words"]}}}) == []
 
 
+def test_where_the_speed_of_pytorch_is_not_reliable_the_page_says_so():
+    found = {"output_layer": {"results": {"10,000 words": {"speed_ratio": {"PyTorch": 1.25}}}}}
+    assert report.better_section(found)[-1] == "The speed of PyTorch was not measured reliably: Output layer."
+
+
 def test_the_profile_counts_the_operations_of_a_step():
     found = operations.profile("evaluation", TINY, 5)
     assert found["operations"]["matrix products"] >= TINY.layers * TINY.sequence_length + 1

@@ -45,7 +45,7 @@ class Subwords:
 
     Reference:
         Sennrich, Haddow and Birch, Neural Machine Translation of Rare Words with Subword Units; Press and
-        Wolf, Using the Output Embedding to Improve Language Models, section 3.1.
+        Wolf, Using the Output Embedding to Improve Language Models, section 4.3.
     """
 
     def __init__(self, model: bytes):

@@ -114,8 +114,9 @@ def vd_lstm_small(tied=False, vocabulary_size=10_000, dropout=0.3, **kwargs):
             bias (RE in the paper).
         vocabulary_size: Integer, word types.
         dropout: Float in [0, 1), the rate of hidden states, with masks shared by recurrence, next layer and output; or
-            a `VariationalDropout` or its arguments. The paper gives the probabilities of keeping a unit: 0.7, 0.5 and
-            0.35 for small, medium and large on Penn Treebank, 0.8 and 0.6 for small and medium on WikiText-2.
+            a `VariationalDropout` or its arguments. The paper gives "dropout probabilities", taken here as those of
+            keeping a unit: 0.7, 0.5 and 0.35 for small, medium and large on Penn Treebank, 0.8 and 0.6 for small and
+            medium on WikiText-2.
         **kwargs: Further arguments of `recurrent_language_model`.
 
     Returns:

@@ -247,7 +247,8 @@ def augmentation_claims():
         "it is {:.1f} at temperature 20, {:.1f} at 10, {:.1f} at 5 and {:.1f} at 2, and {:.1f} without the loss".format(
             *glorot
         ),
-        "lowers it by {:.1f} with RE and by {:.1f} without.".format(*through),
+        "With Glorot weights and temperature 20, a gradient through the target lowers it by {:.1f} with RE and by "
+        "{:.1f} without;".format(*through),
         "gamma of 0.5, 0.65 and 0.8 gives {:.1f}, {:.1f} and {:.1f}.".format(*gammas),
         "the best without, `{}` and `{}`, are".format(*best),
         "{} on validation text and {} on test text with RE, {} and {} without.".format(*of_once),
