@@ -1,17 +1,29 @@
-"""Dropout with a different mask on each replica."""
+"""Dropout with a different mask on each replica, drawn in float32."""
 
 import keras
+from keras import ops
 
 from keras_tying.backend.keras_internals.layers import replace_seed_generator
 from keras_tying.backend.replicas import ReplicaSeedGenerator
 
 
+def dropout(inputs, rate, noise_shape=None, seed=None):
+    """`keras.random.dropout` with masks drawn in at least float32.
+
+    Keras on TensorFlow draws them in the type of the inputs, and in bfloat16 all numbers that it draws are multiples of
+    1 / 128: at a rate of 0.73 it drops 0.735 and lowers the mean by almost 2%.
+    """
+    wide = ops.cast(inputs, keras.backend.result_type(inputs.dtype, "float32"))
+    return ops.cast(keras.random.dropout(wide, rate, noise_shape, seed), inputs.dtype)
+
+
 @keras.saving.register_keras_serializable("keras_tying")
 class Dropout(keras.layers.Dropout):
-    """`keras.layers.Dropout` with a different mask on each replica.
+    """`keras.layers.Dropout` with a different mask on each replica, drawn in at least float32.
 
-    Under a `tf.distribute.Strategy` the layer of Keras draws the same mask on every replica. Without a strategy both
-    layers draw the same masks.
+    Under a `tf.distribute.Strategy` the layer of Keras draws the same mask on every replica, and in bfloat16 on
+    TensorFlow it drops another fraction than `rate` and changes the mean. In float32 without a strategy both layers
+    draw the same masks.
 
     Args:
         rate: Float in [0, 1], the fraction of units to drop.
@@ -42,3 +54,8 @@ class Dropout(keras.layers.Dropout):
         super().__init__(rate, noise_shape, seed, **kwargs)
         if rate > 0:
             replace_seed_generator(self, ReplicaSeedGenerator)
+
+    def call(self, inputs, training=False):
+        if not training or not self.rate:
+            return inputs
+        return dropout(inputs, self.rate, self.noise_shape, self.seed_generator)

@@ -6,9 +6,10 @@ import keras
 from keras import ops
 
 from keras_tying.backend import dispatch
-from keras_tying.backend.keras_internals.layers import LSTMLoop, replace_seed_generator
+from keras_tying.backend.keras_internals.layers import LSTMLoop, draw_masks, replace_seed_generator
 from keras_tying.backend.replicas import ReplicaSeedGenerator
 from keras_tying.checks import check_rate, check_steps
+from keras_tying.layers.dropout import dropout
 
 
 class Masks(NamedTuple):
@@ -279,12 +280,7 @@ class LSTM(LSTMLoop):
 
     def _masks(self, sequences, hidden):
         """Dropout `Masks` of a window."""
-        drawn = self.cell.get_dropout_mask(sequences[:, 0]), self.cell.get_recurrent_dropout_mask(hidden)
-        inputs, hidden = ([] if mask is None else mask if isinstance(mask, list) else [mask] for mask in drawn)
-        if self.shared_dropout_masks:
-            for mask in (inputs, hidden):
-                mask[:] = mask[:1] * len(mask)  # in place: the loop of Keras reads the cell's own list
-            inputs, hidden = inputs[:1], hidden[:1]
+        inputs, hidden = draw_masks(self.cell, sequences[:, 0], hidden, self.shared_dropout_masks)
         return Masks(inputs, hidden, self._kernel_mask())
 
     def _kernel_mask(self):
@@ -292,7 +288,7 @@ class LSTM(LSTMLoop):
         if not self.weight_drop:
             return None
         ones = ops.ones((self.units, 4 * self.units), self.compute_dtype)
-        return keras.random.dropout(ones, self.weight_drop, seed=self.cell.seed_generator)
+        return dropout(ones, self.weight_drop, seed=self.cell.seed_generator)
 
     def get_config(self):
         return {

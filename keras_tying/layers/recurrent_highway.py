@@ -6,6 +6,7 @@ from keras import initializers, ops
 from keras_tying.backend import dispatch
 from keras_tying.backend.replicas import ReplicaSeedGenerator
 from keras_tying.checks import check_integer, check_number, check_rate, check_steps
+from keras_tying.layers.dropout import dropout
 from keras_tying.layers.initial_weights import another
 
 
@@ -137,7 +138,7 @@ class RecurrentHighway(keras.layers.Layer):
         return (outputs, states[:, -1]) if self.return_state else outputs
 
     def _mask(self, like, rate):
-        return keras.random.dropout(ops.ones_like(like), rate, seed=self.seed_generator)
+        return dropout(ops.ones_like(like), rate, seed=self.seed_generator)
 
     def compute_output_shape(self, sequences_shape, initial_state_shape=None):
         batch, steps, _ = sequences_shape

@@ -3,11 +3,15 @@
 import math
 
 import keras
+import numpy as np
 from keras import ops
 
 from keras_tying.checks import check_integer
 from keras_tying.losses.cross_entropy import SequenceCrossEntropy
 from keras_tying.losses.fused_cross_entropy import scaled_logits, words_of
+
+PARTS = 4096
+"""Parts of [0, 1) from which a word is drawn in two steps."""
 
 
 @keras.saving.register_keras_serializable("keras_tying")
@@ -67,10 +71,24 @@ class SampledCrossEntropy(SequenceCrossEntropy):
 
     def draw(self, vocabulary_size, seed=None):
         """Word ids `[S]`, drawn with replacement from the log-uniform distribution."""
-        uniform = keras.random.uniform((self.samples,), seed=seed)
-        # The inverse of Q's distribution function, log(k + 2) / log(V + 1).
-        ids = ops.cast(ops.floor(ops.exp(uniform * math.log(vocabulary_size + 1))), "int32") - 1
-        return ops.clip(ids, 0, vocabulary_size - 1)
+        return self.drawn(keras.random.uniform((2, self.samples), dtype="float32", seed=seed), vocabulary_size)
+
+    def drawn(self, uniform, vocabulary_size):
+        """Word ids `[S]` of two rows of numbers in [0, 1), `[2, S]`.
+
+        The inverse of Q's distribution function, `log(k + 2) / log(V + 1)`. The first row chooses one of `PARTS` equal
+        parts of [0, 1), the second a number in it: one number alone has 2**23 values on most backends, too few to reach
+        each of a million words.
+        """
+        length = math.log(vocabulary_size + 1) / PARTS
+        starts = np.exp(np.arange(PARTS) * length)  # k + 1 where a part begins
+        part = ops.cast(ops.floor(uniform[0] * PARTS), "int32")
+        whole, rest, start = (
+            ops.take(ops.convert_to_tensor(each, dtype), part)
+            for each, dtype in ((np.floor(starts), "int32"), (starts % 1, "float32"), (starts, "float32"))
+        )
+        further = ops.floor(rest + start * ops.expm1(uniform[1] * length))
+        return ops.clip(whole + ops.cast(further, "int32") - 1, 0, vocabulary_size - 1)
 
     def get_config(self):
         config = super().get_config()

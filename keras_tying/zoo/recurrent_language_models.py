@@ -11,6 +11,9 @@ from keras_tying.models import LanguageModel
 from keras_tying.zoo.initial_weights import uniform
 from keras_tying.zoo.variational_dropout import ONE_MASK_PER_WINDOW, VariationalDropout, as_dropout
 
+SEEDS_OF_A_LAYER = 1000
+"""Distance of the seeds of two layers' initializers. A layer adds less to them for its own variables."""
+
 
 def lstm(units, unit_forget_bias=False, **arguments):
     """An LSTM layer. Its forget gates start with the bias of the other gates, or with bias 1 if `unit_forget_bias`."""
@@ -108,7 +111,7 @@ def recurrent_language_model(
     dropout, initializer = as_dropout(dropout), uniform(initializer_range)
     dtype = keras.dtype_policies.get(kwargs.pop("dtype", None))
 
-    place = itertools.count(1)
+    place = itertools.count(SEEDS_OF_A_LAYER, SEEDS_OF_A_LAYER)
 
     def chosen(own):
         if isinstance(own, keras.initializers.Initializer) or (isinstance(own, dict) and _has_seed(own)):

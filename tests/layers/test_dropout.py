@@ -2,8 +2,10 @@ import json
 
 import keras
 import numpy as np
+import pytest
+from keras import ops
 
-from keras_tying.layers import WordDropout
+from keras_tying.layers import LSTM, Dropout, RecurrentHighway, WordDropout
 
 ON_REPLICAS = """
 import json, sys
@@ -37,6 +39,25 @@ print(json.dumps(masks))
 def test_replicas_have_different_dropout_masks(run_python):
     equal = json.loads(run_python("-c", ON_REPLICAS).stdout.splitlines()[-1])
     np.testing.assert_array_equal(equal, [False] * 4)
+
+
+@pytest.mark.parametrize("rate", [0.4, 0.729])
+@pytest.mark.parametrize("policy", ["float32", "mixed_bfloat16", "mixed_float16"])
+def test_the_fraction_that_is_dropped_is_the_rate_and_the_mean_stays(policy, rate):
+    """The numbers of bfloat16 in [0, 1) that TensorFlow draws are multiples of 1 / 128."""
+    ones = np.ones((1000, 400), "float32")
+    lstm = LSTM(400, dropout=rate, recurrent_dropout=rate, weight_drop=rate, seed=2, dtype=policy)
+    lstm.build((None, 1, 400))
+    highway = RecurrentHighway(4, depth=1, seed=3, dtype=policy)
+    like = ops.cast(ones, lstm.compute_dtype)
+    drawn = lstm._masks(like[:, None], like)
+    masks = [*drawn.inputs, *drawn.hidden, drawn.kernel, highway._mask(like, rate)]
+    masks += [Dropout(rate, seed=1, dtype=policy)(ones, training=True)]
+    for mask in masks:
+        assert keras.backend.standardize_dtype(mask.dtype) == lstm.compute_dtype
+        mask = ops.convert_to_numpy(ops.cast(mask, "float32"))
+        assert abs(np.mean(mask == 0) - rate) < 0.003  # four standard deviations
+        assert abs(np.mean(mask) - 1) < 0.003 / (1 - rate) + 2**-9  # and the rounding of 1 / (1 - rate)
 
 
 def test_word_dropout_does_not_round_ids():

@@ -1,5 +1,6 @@
 """The hyper-parameters of every model of the zoo, as published."""
 
+from functools import partial
 from pathlib import Path
 
 import keras
@@ -334,6 +335,24 @@ def test_layers_start_from_numbers_of_their_own_also_with_a_seed():
     first, second = (layer.cell.kernel for layer in model.recurrent_layers)
     assert first.shape == second.shape
     assert not np.array_equal(first, second)
+
+
+def test_micro_steps_of_highway_layers_start_from_numbers_of_their_own_also_with_a_seed():
+    own = {"class_name": "GlorotUniform", "config": {"seed": 1}}
+    model = kt.zoo.recurrent_language_model(
+        10,
+        4,
+        recurrent_layer=partial(kt.layers.RecurrentHighway, depth=3),
+        kernel_initializer=own,
+        recurrent_initializer=own,
+    )
+    matrices = [
+        matrix
+        for layer in model.recurrent_layers
+        for matrix in (np.array(layer.kernel), *np.array(layer.recurrent_kernel))
+    ]
+    assert len(matrices) == 8
+    assert len({matrix.tobytes() for matrix in matrices}) == 8
 
 
 @pytest.mark.parametrize("tied", [True, False])

@@ -1,6 +1,7 @@
 """The layers inside a model, the loop of the LSTM layer of Keras, and its seed generators."""
 
 import keras
+from keras import ops
 from keras.src.quantizers.utils import should_quantize_layer
 
 
@@ -48,6 +49,37 @@ class LSTMLoop(keras.layers.LSTM):
 
     def _maybe_config_dropout_masks(self, *_):
         """Draws no masks: Keras draws them for inference as well. `run_window` has the argument `training`."""
+
+
+def draw_masks(cell, inputs, hidden, shared):
+    """Draws the dropout masks of a window in at least float32, see `keras_tying.layers.dropout`.
+
+    `DropoutRNNCell._dropout_mask`, `_recurrent_dropout_mask`: the loop of Keras reads the masks there, and the public
+    methods draw them in the type of their argument.
+
+    Args:
+        cell: The cell of an LSTM layer.
+        inputs: Inputs of a step `[B, I]`.
+        hidden: Hidden states `[B, H]`.
+        shared: Boolean, whether all gates have one mask.
+
+    Returns:
+        Two lists of masks, of inputs and of hidden states: none, one, or one per gate.
+    """
+    found = []
+    for draw, place, like in (
+        (cell.get_dropout_mask, "_dropout_mask", inputs),
+        (cell.get_recurrent_dropout_mask, "_recurrent_dropout_mask", hidden),
+    ):
+        drawn = draw(ops.cast(like, keras.backend.result_type(like.dtype, "float32")))
+        masks = [] if drawn is None else drawn if isinstance(drawn, list) else [drawn]
+        masks = [ops.cast(mask, like.dtype) for mask in masks]
+        if shared:
+            masks = masks[:1] * len(masks)
+        if drawn is not None:
+            setattr(cell, place, masks if isinstance(drawn, list) else masks[0])
+        found.append(masks[:1] if shared else masks)
+    return found
 
 
 def replace_seed_generator(layer, kind):
