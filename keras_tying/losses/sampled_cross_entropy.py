@@ -71,29 +71,31 @@ class SampledCrossEntropy(SequenceCrossEntropy):
 
     def draw(self, vocabulary_size, seed=None):
         """Word ids `[S]`, drawn with replacement from the log-uniform distribution."""
-        return self.drawn(keras.random.uniform((2, self.samples), dtype="float32", seed=seed), vocabulary_size)
-
-    def drawn(self, uniform, vocabulary_size):
-        """Word ids `[S]` of two rows of numbers in [0, 1), `[2, S]`.
-
-        The inverse of Q's distribution function, `log(k + 2) / log(V + 1)`. The first row chooses one of `PARTS` equal
-        parts of [0, 1), the second a number in it: one number alone has 2**23 values on most backends, too few to reach
-        each of a million words.
-        """
-        length = math.log(vocabulary_size + 1) / PARTS
-        starts = np.exp(np.arange(PARTS) * length)  # k + 1 where a part begins
-        part = ops.cast(ops.floor(uniform[0] * PARTS), "int32")
-        whole, rest, start = (
-            ops.take(ops.convert_to_tensor(each, dtype), part)
-            for each, dtype in ((np.floor(starts), "int32"), (starts % 1, "float32"), (starts, "float32"))
-        )
-        further = ops.floor(rest + start * ops.expm1(uniform[1] * length))
-        return ops.clip(whole + ops.cast(further, "int32") - 1, 0, vocabulary_size - 1)
+        uniform = keras.random.uniform((2, self.samples), dtype="float32", seed=seed)
+        return log_uniform_words(uniform, vocabulary_size)
 
     def get_config(self):
         config = super().get_config()
         config.pop("label_smoothing")
         return {**config, "samples": self.samples}
+
+
+def log_uniform_words(uniform, vocabulary_size):
+    """Log-uniform word ids `[S]` of two rows of uniform numbers in [0, 1), `[2, S]`.
+
+    The inverse of Q's distribution function, `log(k + 2) / log(V + 1)`. The first row chooses one of `PARTS` equal
+    parts of [0, 1), the second a number in it: one number alone has 2**23 values on most backends, too few to reach
+    each of a million words.
+    """
+    length = math.log(vocabulary_size + 1) / PARTS
+    starts = np.exp(np.arange(PARTS) * length)  # k + 1 where a part begins
+    part = ops.cast(ops.floor(uniform[0] * PARTS), "int32")
+    whole, rest, start = (
+        ops.take(ops.convert_to_tensor(each, dtype), part)
+        for each, dtype in ((np.floor(starts), "int32"), (starts % 1, "float32"), (starts, "float32"))
+    )
+    further = ops.floor(rest + start * ops.expm1(uniform[1] * length))
+    return ops.clip(whole + ops.cast(further, "int32") - 1, 0, vocabulary_size - 1)
 
 
 def sampled_token_losses(hidden, targets, drawn, output):

@@ -8,7 +8,7 @@ from keras_tying import zoo
 from keras_tying.data import windows
 from keras_tying.inference.language_model import stream_perplexity
 from keras_tying.losses import OutputProjection, SampledCrossEntropy
-from keras_tying.losses.sampled_cross_entropy import PARTS, sampled_token_losses
+from keras_tying.losses.sampled_cross_entropy import PARTS, log_uniform_words, sampled_token_losses
 from keras_tying.optimizers import ClippedSGD
 
 N, H, V = 23, 5, 17
@@ -30,7 +30,7 @@ def test_each_of_a_million_words_is_drawn_as_often_as_the_loss_corrects_for():
     """The chance of a word is the share of evenly spaced places that give it. Looks at the rarest words only."""
     words, parts, places = 1_000_000, PARTS - np.arange(1, 5), 2**18
     rows = np.meshgrid((parts + 0.5) / PARTS, (np.arange(places) + 0.5) / places)
-    ids = SampledCrossEntropy().drawn(np.stack(rows).reshape(2, -1).astype("float32"), words)
+    ids = log_uniform_words(np.stack(rows).reshape(2, -1).astype("float32"), words)
     counts = np.bincount(keras.ops.convert_to_numpy(ids), minlength=words)
     first = counts.nonzero()[0].min() + 1  # of the one before, some places are in an earlier part
     expected = np.log1p(1 / np.arange(first + 1, words + 1)) / np.log(words + 1)
