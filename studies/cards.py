@@ -42,8 +42,8 @@ seeds of each; with several seeds, their mean and range. The cards also show tra
 Softmax temperature, neural cache and dynamic evaluation are [ways to use a trained
 model](../docs/training.md#use-a-run); validation text chooses their settings. Compare these columns with "measured".
 Where only some seeds were measured so, the brackets name them and give their perplexity without: compare with that.
-Dynamic evaluation of the small models tried fewer settings than the command does now. For `ptb_small_tied_projection`
-it tried all, so do not compare that with the others.
+Dynamic evaluation of the small models of the Penn Treebank tried fewer settings than the command does now. For
+`ptb_small_tied_projection` it tried all, so do not compare that with the others.
 
 Up to commit 6c86c8b, trainings in mixed_bfloat16 on TensorFlow drew the numbers for dropout in bfloat16: at a rate of
 0.3 they dropped 30.5%. What this changes in the results was not measured.
