@@ -177,21 +177,18 @@ def card(
             f"exact.{more_seeds_text(name, folder)}"
         )
     parts += map(superseded_text, superseded(folder / "results" / f"{name}.json"))
-    parts += command_parts(name, recorded_command(measured) if measured else default_command(name), folder)
+    parts += command_parts(
+        name, command_with_backend(measured) if measured else f"python train/lm.py --recipe {name}", folder
+    )
     if recipe.notes:
         parts += section(Section(title="Notes", text=recipe.notes))
     return page(Section(title=recipe.title, text=recipe.description), parts)
 
 
-def recorded_command(measured: Measured) -> str:
+def command_with_backend(measured: Measured) -> str:
     """The command of recorded results, with the backend if it is not TensorFlow, the default."""
     backend = next((backend for backend in ("jax", "torch") if backend in measured.versions), None)
     return f"KERAS_BACKEND={backend} {measured.command}" if backend else measured.command
-
-
-def default_command(name: str) -> str:
-    """The command that trains a recipe."""
-    return f"python train/lm.py --recipe {name}"
 
 
 def command_parts(name: str, command: str, folder: Path) -> list[str]:

@@ -7,6 +7,7 @@ from pathlib import Path, PurePosixPath
 SPLIT_BY_REMAINDER = {0: "test", 10: "valid"}
 MODULUS = 20
 REPRINT_WORDS = 13
+"""Consecutive words that an article has in common with one that it reprints."""
 
 
 def bbc_news(archive: Path) -> dict[str, list[str]]:

@@ -19,6 +19,20 @@ def archive(tmp_path):
     return path
 
 
+@pytest.fixture
+def published():
+    """The folder with the published archive, which may not be copied into the repository."""
+    folder = Path(__file__).parents[3] / "shared" / "data" / "bbc"
+    if not folder.is_dir():
+        pytest.skip("the BBC news articles are not on this machine")
+    return folder
+
+
+def page_text():
+    page = Path(__file__).parents[2] / "zoo" / "results" / "table_7" / "README.md"
+    return " ".join(page.read_text().split())
+
+
 def test_articles_are_split_by_number(archive):
     splits = bbc_news(archive)
     headlines = {split: [line for line in lines if "headline" in line] for split, lines in splits.items()}
@@ -44,30 +58,22 @@ def test_training_articles_that_were_printed_again_in_other_text_are_left_out(ar
     assert splits["train"][:3] == ["twelve", f"{shorter}.", "cost £600"]
 
 
-def test_as_much_text_was_in_two_splits_as_the_page_says(monkeypatch):
-    folder = Path(__file__).parents[3] / "shared" / "data" / "bbc"
-    if not folder.is_dir():
-        pytest.skip("the BBC news articles are not on this machine")
+def test_as_much_text_was_in_two_splits_as_the_page_says(published, monkeypatch):
     monkeypatch.setattr(bbc, "REPRINT_WORDS", 10**6)  # so that no article is left out
-    corpus = load_corpus("bbc", folder)
+    corpus = load_corpus("bbc", published)
     train, shares = set(corpus.lines("train")), []
     for split in ("valid", "test"):
         lengths = [(len(tokenize(line, corpus.tokenization)), line in train) for line in corpus.lines(split)]
         shares.append(sum(length for length, known in lengths if known) / sum(length for length, _ in lengths))
     valid, test = (f"{share:.1%}" for share in shares)
     text = f"paragraphs with {valid} of the words of the validation text and {test} of those of the test text"
-    page = Path(__file__).parents[2] / "zoo" / "results" / "table_7" / "README.md"
-    assert text in " ".join(page.read_text().split())
+    assert text in page_text()
 
 
-def test_splits_have_as_many_tokens_as_the_page_says():
-    folder = Path(__file__).parents[3] / "shared" / "data" / "bbc"
-    if not folder.is_dir():
-        pytest.skip("the BBC news articles are not on this machine")
-    corpus = load_corpus("bbc", folder)
+def test_splits_have_as_many_tokens_as_the_page_says(published):
+    corpus = load_corpus("bbc", published)
     counts = " / ".join(f"{sum(1 for _ in corpus.tokens(split)):,}" for split in corpora.SPLITS)
-    page = Path(__file__).parents[2] / "zoo" / "results" / "table_7" / "README.md"
-    assert f"Training, validation and test text have {counts} tokens." in " ".join(page.read_text().split())
+    assert f"Training, validation and test text have {counts} tokens." in page_text()
 
 
 def test_an_archive_with_another_hash_is_refused(archive):

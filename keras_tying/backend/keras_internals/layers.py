@@ -1,4 +1,4 @@
-"""The layers inside a model, the loop of the LSTM layer of Keras, and its seed generators."""
+"""The layers inside a model, the loop and the dropout masks of the LSTM layer of Keras, and its seed generators."""
 
 import keras
 from keras import ops
