@@ -40,19 +40,17 @@ def write_atomically(path: str | Path, content: bytes) -> None:
     Raises:
         OSError: If the file cannot be written, for example without space or permission. The old file is kept.
     """
-    with replacing(path) as new, new.open("wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
+    with replacing(path) as new:
+        new.write_bytes(content)
 
 
 @contextmanager
 def replacing(path: str | Path) -> Iterator[Path]:
     """Gives a new path on which a file or a folder is written; `path` is replaced with it when the block ends.
 
-    If the block raises, or the process is killed in it, `path` stays what it was. A symbolic link is replaced; what it
-    points to stays as it is. If the process is killed while a folder is exchanged for another, a later
-    `remove_unfinished` of its parent puts the old one back.
+    If the block raises, the process is killed in it or the machine loses power, `path` stays what it was. A symbolic
+    link is replaced; what it points to stays as it is. If the process is killed while a folder is exchanged for
+    another, a later `remove_unfinished` of its parent puts the old one back.
 
     Args:
         path: File or folder. Its parent must exist.
@@ -76,6 +74,7 @@ def replacing(path: str | Path) -> Iterator[Path]:
     new, old = unfinished / path.name, unfinished / f"{OLD}{path.name}"
     try:
         yield new
+        _write_to_disk(new)
         try:
             if new.is_dir() and os.path.lexists(path):  # unlike a file, it cannot take another's place in one step
                 path.rename(old)
@@ -91,6 +90,14 @@ def replacing(path: str | Path) -> Iterator[Path]:
     finally:
         if os.path.lexists(path) or not os.path.lexists(old):  # else it could not be put back, and this is all there is
             shutil.rmtree(unfinished, ignore_errors=True)
+
+
+def _write_to_disk(path: Path) -> None:
+    """Waits until a file, or all files in a folder, are on the disk and no longer in the memory of the system."""
+    for file in (path, *path.rglob("*")):
+        if file.is_file() and not file.is_symlink():
+            with file.open("rb") as opened:
+                os.fsync(opened.fileno())
 
 
 def check_replaceable(folder: Path, mark: str) -> None:

@@ -131,6 +131,21 @@ def test_an_old_folder_that_cannot_be_put_back_is_not_lost(tmp_path, monkeypatch
     assert os.listdir(path) == ["old"]
 
 
+def test_all_files_are_on_the_disk_before_they_take_their_place(tmp_path, monkeypatch):
+    path, written = tmp_path / "folder", {}
+
+    def fsync(handle):
+        written[os.fstat(handle).st_ino] = path.exists()
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    with replacing(path) as new:
+        (new / "below").mkdir(parents=True)
+        for file in (new / "model", new / "below" / "weights"):
+            file.write_text("1")
+        (new / "link").symlink_to(tmp_path / "elsewhere")
+    assert written == {file.stat().st_ino: False for file in (path / "model", path / "below" / "weights")}
+
+
 def test_a_file_that_does_not_fit_is_named(tmp_path, monkeypatch):
     def full(handle):
         raise OSError(errno.ENOSPC, "No space left on device")

@@ -12,7 +12,8 @@ def imdb_reviews(archive: Path) -> dict[str, list[str]]:
 
     The 25,000 reviews in the test folder are test text. Of the other 75,000, labelled or not, those whose number
     within their class is divisible by 20 are validation text, all others are training text. Reviews are ordered by
-    class (`neg`, `pos`, `unsup`) and number.
+    class (`neg`, `pos`, `unsup`) and number. A review of the training text is left out if the validation or test text
+    has the same one.
 
     Raises:
         FileNotFoundError: If the archive does not exist.
@@ -31,7 +32,11 @@ def imdb_reviews(archive: Path) -> dict[str, list[str]]:
                 reviews[part, label, int(name)] = content.read().decode("utf-8")
     splits: dict[str, list[str]] = {"train": [], "valid": [], "test": []}
     for (part, _, number), review in sorted(reviews.items()):
-        split = "valid" if part == "train" and number % VALIDATION_EVERY == 0 else part
-        paragraphs = review.replace(LINE_BREAK, "\n").split("\n")
-        splits[split] += [line for line in paragraphs if line.strip()]
-    return splits
+        splits["valid" if part == "train" and number % VALIDATION_EVERY == 0 else part].append(review)
+    evaluated = {*splits["valid"], *splits["test"]}
+    splits["train"] = [review for review in splits["train"] if review not in evaluated]
+    return {split: [line for review in each for line in _paragraphs(review)] for split, each in splits.items()}
+
+
+def _paragraphs(review: str) -> list[str]:
+    return [line for line in review.replace(LINE_BREAK, "\n").split("\n") if line.strip()]

@@ -25,6 +25,9 @@ from keras_tying.tables import Table, parse_json, validate_table
 NUMBER = re.compile(r"_\d+(?=[/_]|$)")
 """Number of a layer in the path of a variable. Keras counts the layers of a process."""
 
+CHECKPOINT = re.compile(r"checkpoint-\d{6,}\.safetensors")
+"""Name of a checkpoint's file."""
+
 log = logging.getLogger(__name__)
 
 
@@ -107,15 +110,17 @@ class CheckpointStore:
         write_atomically(path, content)
         sha256 = hashlib.sha256(content).hexdigest()
         entries.append(Entry(number=number, file=path.name, sha256=sha256, progress=checkpoint.progress))
-        old, entries = entries[: -self.keep], entries[-self.keep :]
-        self._write_index(entries)
-        for entry in old:
-            self._path(entry.number).unlink(missing_ok=True)
+        self._list(entries[-self.keep :])
         return path
 
-    def _write_index(self, entries: list[Entry]) -> None:
+    def _list(self, entries: list[Entry]) -> None:
+        """Writes the index, then removes all other checkpoints, also those of a process killed before it did so."""
         write_atomically(self.index, json.dumps([entry.model_dump() for entry in entries], indent=1).encode())
         self._has_index = True
+        listed = {entry.file for entry in entries}
+        for path in self.folder.iterdir():
+            if CHECKPOINT.fullmatch(path.name) and path.name not in listed:
+                path.unlink(missing_ok=True)
 
     def keep_only(self, accepts: Callable[[dict[str, Any]], bool]) -> None:
         """Removes the checkpoints whose progress is not accepted. It waits and raises as `save` does."""
@@ -125,10 +130,7 @@ class CheckpointStore:
         entries = self._entries()
         kept = [entry for entry in entries if accepts(entry.progress)]
         if len(kept) < len(entries):
-            self._write_index(kept)
-            for entry in entries:
-                if entry not in kept:
-                    self._path(entry.number).unlink(missing_ok=True)
+            self._list(kept)
 
     def newest(self, accepts: Callable[[dict[str, Any]], bool] = lambda progress: True) -> Checkpoint | None:
         """The newest intact checkpoint, or `None`. Damaged ones are named in a warning.

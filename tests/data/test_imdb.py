@@ -22,6 +22,8 @@ def archive(tmp_path):
         for number in reversed(range(41)):
             add(f"train/pos/{number}_9.txt", f"pos {number}")
         add("train/unsup/7_0.txt", "First.<br /><br />Second: caf\N{LATIN SMALL LETTER E WITH ACUTE}.")
+        add("train/unsup/8_0.txt", "Bad")  # as in the test text
+        add("train/unsup/9_0.txt", "pos 20")  # as in the validation text
         add("test/neg/20_1.txt", "Bad")
     return path
 
@@ -37,6 +39,10 @@ def test_reviews_are_split_by_number_and_folder(reviews):
     assert list(reviews.lines("test")) == ["Bad"]
     assert list(reviews.lines("train"))[:3] == ["pos 1", "pos 2", "pos 3"]
     assert len(list(reviews.lines("train"))) == 38 + 2
+
+
+def test_reviews_of_the_validation_and_test_text_are_not_training_text(reviews):
+    assert not {"pos 20", "Bad"} & set(reviews.lines("train"))
 
 
 def test_paragraphs_are_tokenized_lines(reviews):

@@ -58,6 +58,22 @@ def test_old_checkpoints_are_forgotten(tmp_path):
     ]
 
 
+@pytest.mark.parametrize("left", ["checkpoint-000000.safetensors", "checkpoint-000007.safetensors"])
+def test_a_checkpoint_that_a_killed_process_left_unlisted_is_removed(tmp_path, left):
+    store = CheckpointStore(tmp_path, keep=1)
+    for epoch in range(2):
+        store.save(checkpoint(epoch))
+    for name in (left, "checkpoint-000000-mine.safetensors", "notes.txt"):
+        (tmp_path / name).write_text("left")
+    store.save(checkpoint(2))
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "checkpoint-000000-mine.safetensors",
+        "checkpoint-000002.safetensors",
+        "index.json",
+        "notes.txt",
+    ]
+
+
 @pytest.mark.parametrize("damage", ["cut short", "changed", "gone"])
 def test_a_damaged_checkpoint_is_passed_over_and_named(tmp_path, caplog, damage):
     store = CheckpointStore(tmp_path)

@@ -1,6 +1,5 @@
 """Shards: files of numbered records with checksums."""
 
-import os
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -48,8 +47,6 @@ def write_shard(path: Path, records: Iterable[bytes], origin: str, totals: dict[
                 writer.write(record)
                 number += 1
             writer.close()
-            with new.open("rb") as file:
-                os.fsync(file.fileno())
             sha256 = sha256_of(new)
     except RuntimeError as error:
         raise OSError(f"{path} cannot be written: {error}") from None
