@@ -1,14 +1,24 @@
-"""Starts the commands. A process that starts here imports Keras only when it computes."""
+"""Starts the commands, and the workers that prepare text. A process that starts here imports Keras when it computes."""
 
 import multiprocessing
 import os
 import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
-from keras_tying.commands import main, run_script
 
-__all__ = ["main", "run_script", "start_worker"]
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs a command of `keras-tying`, see `keras_tying.commands.main`. Returns the exit code."""
+    from keras_tying import commands
+
+    return commands.main(arguments)
+
+
+def run_script(module: str) -> int:
+    """Runs the command of a module with the arguments of the process. Returns the exit code."""
+    from keras_tying import commands
+
+    return commands.run_script(module)
 
 
 def start_worker(initializer: Callable | None, arguments: tuple) -> None:

@@ -7,7 +7,7 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
@@ -229,6 +229,14 @@ def sha256_of(path: Path) -> str:
         raise FileNotFoundError(f"There is no file {path}. Check the name or restore the file.")
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def sha256_of_lines(lines: Iterable[str | Sequence[str]]) -> str:
+    """SHA-256 of lines, or of tuples of lines."""
+    digest = hashlib.sha256()
+    for line in lines:
+        digest.update(f"{line if isinstance(line, str) else chr(9).join(line)}\n".encode())
+    return digest.hexdigest()
 
 
 def supersede(path: Path, content: bytes) -> None:

@@ -20,6 +20,9 @@ from keras_tying.training import Run
 from keras_tying.zoo.presets import MANIFEST, parse_manifest
 from studies.results import labels, read_results
 
+NEIGHBOURS = 8
+"""Nearest words that are listed for a word."""
+
 
 @dataclass(frozen=True)
 class Embedding:
@@ -115,7 +118,6 @@ def measure_embeddings(
     sets: Sequence[SimilaritySet],
     queries: Sequence[str],
     most_frequent: int | None = None,
-    k: int = 8,
 ) -> dict[str, Any]:
     """Measures word similarity, correlation over all pairs of words, neighbours and numbers of updates.
 
@@ -124,7 +126,6 @@ def measure_embeddings(
         sets: Word-similarity sets.
         queries: Words whose neighbours are listed; unknown ones are skipped.
         most_frequent: Number of most frequent words whose pairs are correlated. Default: all words.
-        k: Number of neighbours per word.
 
     Returns:
         What is written as JSON.
@@ -147,7 +148,7 @@ def measure_embeddings(
             "pairs": len(common) * (len(common) - 1) // 2,
             "spearman": correlations,
         },
-        "neighbours": {e.label: _neighbours(e, queries, k) for e in embeddings},
+        "neighbours": {e.label: _neighbours(e, queries) for e in embeddings},
         "updates": {e.label: updates_by_frequency(e.updates) for e in embeddings if e.updates is not None},
     }
 
@@ -161,11 +162,11 @@ def _rounded(value: float | None) -> float | None:
     return None if value is None else round(value, 4)
 
 
-def _neighbours(embedding: Embedding, queries: Sequence[str], k: int) -> dict[str, list[str]]:
+def _neighbours(embedding: Embedding, queries: Sequence[str]) -> dict[str, list[str]]:
     known = [word for word in queries if word in embedding.ids]
     if not known:
         return {}
-    nearest, _ = nearest_neighbours(embedding.matrix, np.array([embedding.ids[word] for word in known]), k)
+    nearest, _ = nearest_neighbours(embedding.matrix, np.array([embedding.ids[word] for word in known]), NEIGHBOURS)
     return {word: [embedding.words[i] for i in row] for word, row in zip(known, nearest, strict=True)}
 
 

@@ -168,7 +168,7 @@ def similarity_plot(embeddings: Sequence[Embedding], sets: Sequence[SimilaritySe
     return figure
 
 
-def neighbourhood_map(embeddings: Sequence[Embedding], queries: Sequence[str], k: int = 6) -> Figure:
+def neighbourhood_map(embeddings: Sequence[Embedding], queries: Sequence[str]) -> Figure:
     """Words and their nearest neighbours on the first two principal axes, one panel per embedding."""
     title = "Neighbourhoods: words and those nearest to them, first two principal axes"
     figure, all_axes = panels(1, len(embeddings), (4.2, 4.4), title)
@@ -178,7 +178,7 @@ def neighbourhood_map(embeddings: Sequence[Embedding], queries: Sequence[str], k
         known = np.array([embedding.ids[word] for word in queries if word in embedding.ids], int)
         if not len(known):
             continue
-        nearest, _ = nearest_neighbours(embedding.matrix, known, k)
+        nearest, _ = nearest_neighbours(embedding.matrix, known, 6)
         groups = np.concatenate([known[:, None], nearest], axis=1)
         points = first_principal_axes(unit_rows(embedding.matrix[groups.reshape(-1)])).reshape(*groups.shape, 2)
         for i, (group, where) in enumerate(zip(groups, points, strict=True)):

@@ -18,7 +18,7 @@ from keras_tying.tables import Table, load_table
 from keras_tying.tasks import JointLanguageModelTask
 from keras_tying.tasks.joint_language_model import align_files, bitexts, learn_vocabularies
 from keras_tying.training import Run, RunSettings, environment, fit, trained_in
-from keras_tying.training.runs import training_record
+from keras_tying.training.environments import training_record
 from keras_tying.zoo.recipes import AlignedData, JointLanguageModelRecipe, Model, SampleOptimisation, recipe_folder
 from studies.pages import Section
 from studies.results import read_results, write_results

@@ -84,7 +84,7 @@ def imported():
 
 
 def test_commands_start_without_keras():
-    (modules,) = modules_after("import keras_tying_cli")
+    (modules,) = modules_after("import keras_tying_cli, keras_tying.commands")
     assert not {"keras", "numpy", "keras_tying.layers"} & modules
 
 

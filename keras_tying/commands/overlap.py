@@ -4,7 +4,7 @@ import argparse
 
 from keras_tying.commands.new_settings import new_settings
 from keras_tying.tasks import TranslationTask
-from keras_tying.training.runs import environment
+from keras_tying.training.environments import environment
 from keras_tying.zoo.records import write_results
 
 

@@ -149,10 +149,8 @@ _DISTRIBUTION = tuple(
 )
 
 
-def data_dir_option(modes: tuple[str, ...] = (DEFAULT_MODE, "evaluate"), excludes: tuple[str, ...] = ()) -> Option:
-    return file_option(
-        "data-dir", "folder of the corpus, instead of a download", metavar="DIR", modes=modes, excludes=excludes
-    )
+def data_dir_option(modes: tuple[str, ...] = (DEFAULT_MODE, "evaluate")) -> Option:
+    return file_option("data-dir", "folder of the corpus, instead of a download", metavar="DIR", modes=modes)
 
 
 def model_option(name: str, help: str, further: str | None = None, **more: Any) -> Option:

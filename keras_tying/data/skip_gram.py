@@ -96,13 +96,13 @@ def keep_probabilities(counts: np.ndarray, subsample: float) -> np.ndarray:
     return np.where(counts > 0, np.minimum(np.sqrt(ratio) + ratio, 1), 0)
 
 
-def noise_distribution(counts: np.ndarray, power: float = 0.75) -> np.ndarray:
+def noise_distribution(counts: np.ndarray) -> np.ndarray:
     """Probability of each word as a negative, `[V]`: its count to the power of 3/4, normalised.
 
     Reference:
         Mikolov et al., Distributed Representations of Words and Phrases, section 2.2.
     """
-    weights = counts.astype(float) ** power * (counts > 0)
+    weights = counts.astype(float) ** 0.75 * (counts > 0)
     return weights / max(weights.sum(), 1)
 
 

@@ -177,6 +177,6 @@ def _wrong(expected: str, received: Any) -> RequestError:
     return RequestError(400, f"Expected: {expected}. Received: {_short(received)}")
 
 
-def _short(value: Any, length: int = 80) -> str:
+def _short(value: Any) -> str:
     text = repr(value)
-    return text if len(text) <= length else f"{text[:length]}..."
+    return text if len(text) <= 80 else f"{text[:80]}..."

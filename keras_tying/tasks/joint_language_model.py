@@ -137,7 +137,7 @@ class JointLanguageModelTask(Task):
 
     def check_arguments(self) -> None:
         """Raises ValueError for arguments of the model and a loss that are wrong for any text."""
-        self.create_model({}, **self._sizes(3, 3, SENTENCE_LENGTH)).compile(loss=self.loss())
+        self.create_model(**self._sizes(3, 3, SENTENCE_LENGTH)).compile(loss=self.loss())
 
     def learn_vocabularies(self) -> dict[str, Any]:
         self.check_arguments()
@@ -171,8 +171,8 @@ class JointLanguageModelTask(Task):
         else:
             self.samples = {split: text.encode(*vocabularies) for split, text in self._bitexts().items()}
 
-    def build_model(self, **changes: Any) -> keras.Model:
-        model = self.build_model_for(min(self.samples["train"].longest_source, SENTENCE_LENGTH), **changes)
+    def build_model(self) -> keras.Model:
+        model = self.build_model_for(min(self.samples["train"].longest_source, SENTENCE_LENGTH))
         if self.initial is None:
             self.initial = self._initial_vectors()
         sides = ("target",) if model.source_embedding is None else ("source", "target")
@@ -194,10 +194,10 @@ class JointLanguageModelTask(Task):
                 vectors[side] = vectors_for(vocabulary, start[side])
         return vectors
 
-    def build_model_for(self, sentence_length: int, **changes: Any) -> keras.Model:
+    def build_model_for(self, sentence_length: int) -> keras.Model:
         """The recipe's model, new, for source sentences of at most this length in the global context."""
         words = len(self.vocabulary), len(self.source_vocabulary)
-        return self.create_model(changes, **self._sizes(*words, sentence_length))
+        return self.create_model(**self._sizes(*words, sentence_length))
 
     def _sizes(self, target_words: int, source_words: int, sentence_length: int) -> dict[str, int]:
         """The sizes that the recipe's builder takes."""

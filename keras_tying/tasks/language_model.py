@@ -97,9 +97,9 @@ class LanguageModelTask(TextTask):
             share = np.mean(ids[:FIRST_WORDS] == self.vocabulary.unknown_id)
             warn_of_unknown_words(share, split, self.tokenization)
 
-    def build_model(self, **changes: Any) -> keras.Model:
-        model = self.create_model(changes, vocabulary_size=len(self.vocabulary))
-        if self.initial_weights and not changes:
+    def build_model(self) -> keras.Model:
+        model = self.create_model(vocabulary_size=len(self.vocabulary))
+        if self.initial_weights:
             for place, weight in enumerate(model.weights):
                 weight.assign(self.initial_weights[f"{place:03d}"])
         return model

@@ -8,7 +8,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from keras_tying import backend
+from keras_tying.backend.replicas import replicas_of
 from keras_tying.data import (
     PreparedCorpus,
     PreparedText,
@@ -63,8 +63,8 @@ class SkipGramTask(TextTask):
         else:
             self.ids = ids_on_disk(corpus.tokens("train"), self.vocabulary)
 
-    def build_model(self, **changes: Any) -> keras.Model:
-        return self.create_model(changes, vocabulary_size=len(self.vocabulary))
+    def build_model(self) -> keras.Model:
+        return self.create_model(vocabulary_size=len(self.vocabulary))
 
     def describe(self, model: keras.Model) -> str:
         return (
@@ -74,7 +74,7 @@ class SkipGramTask(TextTask):
         )
 
     def batches(self, model: keras.Model) -> "SpanBatches":
-        data, replicas = self.recipe.data, backend.replicas.replicas_of(model)
+        data, replicas = self.recipe.data, replicas_of(model)
         counts = word_counts(self.ids, self.vocabulary)
         rate = self.recipe.optimisation.learning_rate
         text = SkipGramBatches(

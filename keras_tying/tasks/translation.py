@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import keras
 
 from keras_tying import backend
+from keras_tying.backend.replicas import replicas_of
 from keras_tying.data import (
     SPLITS,
     Bitext,
@@ -28,7 +29,7 @@ from keras_tying.inference import TrainedTranslator
 from keras_tying.inference.translator import pair_perplexity
 from keras_tying.metrics import translation_scores
 from keras_tying.tasks.markdown import markdown_table
-from keras_tying.training.batches import EpochBatches
+from keras_tying.training.batches import RowBatches
 from keras_tying.training.task import Task
 from keras_tying.zoo.recipes import Recipe
 
@@ -144,9 +145,9 @@ class TranslationTask(Task):
         maximum = self.recipe.data.maximum_length
         return SentencePairs.encode(self.corpus().pairs("train"), self.subwords, self.subwords, maximum)
 
-    def build_model(self, **changes: Any) -> keras.Model:
+    def build_model(self) -> keras.Model:
         size = len(self.subwords)
-        return self.create_model(changes, source_vocabulary_size=size, target_vocabulary_size=size)
+        return self.create_model(source_vocabulary_size=size, target_vocabulary_size=size)
 
     def describe(self, model: keras.Model) -> str:
         shared = ""
@@ -168,7 +169,7 @@ class TranslationTask(Task):
 
     def batches(self, model: keras.Model) -> "TranslationBatches":
         cut = PairBatches(self.pairs["train"], self.recipe.optimisation.batch_tokens, self.settings.seed)
-        return TranslationBatches(cut, backend.replicas.replicas_of(model))
+        return TranslationBatches(cut, replicas_of(model))
 
     def validate(self, model: keras.Model) -> dict[str, float]:
         """Perplexity, and BLEU of greedy translations."""
@@ -230,15 +231,13 @@ class TranslationTask(Task):
             yield f"{name:22}  {value if isinstance(value, str) else format(value, '.2f')}", {}
 
 
-class TranslationBatches(EpochBatches):
+class TranslationBatches(RowBatches):
     """Batches of sentence pairs in the order that `PairBatches` gives them.
 
     Args:
         pairs: The text.
         replicas: Number of replicas of the model. Each gets the same number of rows of a batch.
     """
-
-    one_shape = False
 
     def __init__(self, pairs: PairBatches, replicas: int = 1):
         super().__init__()
@@ -247,9 +246,6 @@ class TranslationBatches(EpochBatches):
         self.words_per_batch = round(pairs.pairs.target_tokens / len(pairs))
         self.row_multiple = math.lcm(replicas, backend.SHAPE_MULTIPLE)
         self.begin(0)
-
-    def __getitem__(self, index):
-        return self.rows(index, 0, 1)
 
     def rows(self, index: int, replica: int, replicas: int):
         """The rows of a batch that belong to one replica; only their sentences are read and padded."""

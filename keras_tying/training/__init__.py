@@ -4,8 +4,9 @@ from keras_tying.distribution import Distribution, open_distribution
 from keras_tying.training.callbacks import TrainingDiverged, TrainingInterrupted
 from keras_tying.training.checkpoints import CheckpointStore
 from keras_tying.training.engine import create_run, fit, train
+from keras_tying.training.environments import environment, trained_in
 from keras_tying.training.progress import Progress
-from keras_tying.training.runs import Run, RunSettings, environment, trained_in
+from keras_tying.training.runs import Run, RunSettings
 from keras_tying.training.task import Task
 
 __all__ = [

@@ -8,7 +8,7 @@ from keras_tying.backend import dispatch
 
 
 class EpochBatches(keras.utils.PyDataset):
-    """The batches of one epoch, from `first_batch` on. A subclass has `total` and `__getitem__`.
+    """The batches of one epoch, from `first_batch` on. A subclass has `total`, and `__getitem__` or its own `feed`.
 
     Attributes:
         total: Batches of a whole epoch.
@@ -53,6 +53,19 @@ class BlockBatches(EpochBatches):
 
     def block(self, index: int, count: int, rows: slice = slice(None)) -> Any:
         """Up to `count` batches from `index` on, or some rows of each: arrays `[N, B, ...]`."""
+        raise NotImplementedError
+
+
+class RowBatches(EpochBatches):
+    """Batches of different shapes, each made by the rows of a replica. A subclass has `rows`."""
+
+    one_shape = False
+
+    def __getitem__(self, index):
+        return self.rows(index, 0, 1)
+
+    def rows(self, index: int, replica: int, replicas: int) -> Any:
+        """The rows of a batch that belong to one replica of so many: arrays of any size, of the same number of axes."""
         raise NotImplementedError
 
 

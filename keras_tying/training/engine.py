@@ -29,9 +29,10 @@ from keras_tying.training.callbacks import (
 )
 from keras_tying.training.checkpoints import CheckpointStore
 from keras_tying.training.console import ProgressBar
+from keras_tying.training.environments import environment, training_record
 from keras_tying.training.optimisation import averaging_starts, changes_by_epoch, learning_rate, length, make_optimizer
 from keras_tying.training.progress import Progress, read_progress
-from keras_tying.training.runs import Run, environment, training_record
+from keras_tying.training.runs import Run
 from keras_tying.training.task import SCRIPTS, Task
 from keras_tying.training.tensorboard import TensorBoardLog, write_embeddings, write_hyper_parameters
 

@@ -11,8 +11,7 @@ import keras
 
 from keras_tying import zoo
 from keras_tying.data import Vocabulary
-from keras_tying.data.prepared.writing import fingerprint
-from keras_tying.files import check_fingerprint, sha256_of
+from keras_tying.files import check_fingerprint, sha256_of, sha256_of_lines
 from keras_tying.losses import AugmentedLoss, SampledCrossEntropy, SequenceCrossEntropy
 from keras_tying.training.batches import EpochBatches
 from keras_tying.training.progress import Progress
@@ -135,7 +134,7 @@ class Task(ABC):
             return
         parts = self.text_parts()
         found = {
-            split: [sha256_of(part) if isinstance(part, Path) else fingerprint(part) for part in each]
+            split: [sha256_of(part) if isinstance(part, Path) else sha256_of_lines(part) for part in each]
             for split, each in parts.items()
         }
         for split, expected in self.settings.text.items():
@@ -159,11 +158,11 @@ class Task(ABC):
         """Reads the text of all splits that training and measuring need. Raises ValueError if one is too short."""
 
     @abstractmethod
-    def build_model(self, **changes: Any) -> keras.Model:
-        """The recipe's model, built, with other arguments where `changes` has them."""
+    def build_model(self) -> keras.Model:
+        """The recipe's model, built."""
 
-    def create_model(self, changes: Mapping[str, Any], **sizes: int) -> keras.Model:
-        """A model of the zoo: the recipe's arguments, the sizes of the text, then `changes`.
+    def create_model(self, **sizes: int) -> keras.Model:
+        """A model of the zoo: the recipe's arguments and the sizes of the text.
 
         Raises:
             ValueError: If the model does not take the arguments, or they contain a size of the text.
@@ -174,7 +173,7 @@ class Task(ABC):
                 f"model.{ignored[0]} is that of the text. Received: {model.arguments[ignored[0]]!r}. Leave it out."
             )
         try:
-            return zoo.create_model(model.name, **{**model.arguments, **sizes, **changes})
+            return zoo.create_model(model.name, **model.arguments, **sizes)
         except TypeError as error:
             raise ValueError(f"The model {model.name!r} does not take the recipe's arguments: {error}") from None
 

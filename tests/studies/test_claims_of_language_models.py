@@ -8,7 +8,7 @@ from itertools import permutations, product
 
 import pytest
 
-from studies.cards import read_recipes
+from studies.cards import read_recipes, tied_pairs
 from studies.cells import read_cells
 from studies.pages import mean_and_range
 from studies.results import read_seeds
@@ -22,6 +22,8 @@ from tests.studies.claims import (
     gpu_minutes,
     results,
 )
+
+IN_WORDS = {6: "six", 7: "seven", 8: "eight"}
 
 
 @cache
@@ -163,27 +165,22 @@ def tying_claims():
     tests = {pair: [seeds_of(name) for name in pair] for pair in pairs}
     wide = [(ZOO / "results" / "small_size").glob(f"wide{name}_60_epochs_s?.json") for name in ("", "_untied")]
     tests["wide"] = [[json.loads(path.read_text())["test_perplexity"] for path in each] for each in wide]
-    assert [[len(values) for values in each] for each in tests.values()] == [
-        [3, 3],
-        [3, 3],
-        [1, 1],
-        [1, 2],
-        [1, 2],
-        [2, 1],
-    ]
+    assert set(tied_pairs({name: each for name, each in read_recipes(ZOO).items() if each.measured})) == set(pairs)
     assert all(max(tied) < min(untied) for tied, untied in tests.values())
+    assert [[len(values) for values in tests[pair]] for pair in pairs[-2:]] == [[1, 2], [1, 2]]
     gains = {pair: statistics.mean(untied) - statistics.mean(tied) for pair, (tied, untied) in tests.items()}
-    assert min(gains, key=gains.get) == pairs[-1]
+    assert sorted(gains, key=gains.get)[:2] == [pairs[-1], pairs[-2]]
+    assert sorted(gains.values())[2] > 3  # which no claim calls chance
     both, loss = (seeds_of(name, "validation") for name in pairs[-1])
     assert max(loss) < min(both)
     tied, untied = (statistics.mean(values) for values in tests["ptb_small_tied", "ptb_small_untied"])
     sizes = [results(f"ptb_small_{row}")["parameters"] for row in ("tied", "untied")]
     return [
         f"has {100 * (1 - sizes[0] / sizes[1]):.0f}% fewer parameters, and its test perplexity on the Penn Treebank is "
-        f"{tied:.1f} instead of {untied:.1f} (means of three seeds). All six recurrent language models that were "
-        "trained in full both ways [have a lower one when tied]",
-        f"one by only {min(gains.values()):.1f}.",
-    ], min(gains.values())
+        f"{tied:.1f} instead of {untied:.1f} (means of three seeds). All {IN_WORDS[len(gains)]} recurrent language "
+        "models that were trained in full both ways [have a lower one when tied]",
+        "for two of them the difference may be chance.",
+    ], [gains[pair] for pair in pairs[-2:]]
 
 
 def readme_claims():
@@ -347,23 +344,30 @@ def low_perplexity_claims():
 
 
 def zoo_claims():
-    _, least = tying_claims()
-    trials = [  # tied and untied, alike in all else
+    _, by_chance = tying_claims()
+    alike = [  # tied and untied, alike in all else
         ("uniform_tied", "uniform_untied"),
         ("glorot_tied", "glorot_untied"),
         ("glorot_tied_tau_20", "glorot_untied_tau_20_gradient"),
         ("glorot_tied_tau_20_constant", "glorot_untied_tau_20"),
     ]
-    for pair in trials:
-        tied, untied = (results(f"augmented_loss/{name}_screening_s1")["validation_perplexity"] for name in pair)
-        assert untied < tied
+    endings = {"uniform": ("_tau_20",), "glorot": ("_tau_20", "_tau_5", "_tau_2")}
+    unlike = [tuple(f"{s}_{t}{each}" for t in ("tied", "untied")) for s, found in endings.items() for each in found]
+
+    def gains_untied(pairs):
+        """By how much the untied model of each pair has the lower validation perplexity."""
+        found = ((results(f"augmented_loss/{n}_screening_s1")["validation_perplexity"] for n in p) for p in pairs)
+        return [tied - untied for tied, untied in found]
+
+    gains = gains_untied(alike)
+    assert min(gains) > 0
+    assert sum(gain > 0 for gain in gains_untied(unlike)) == 1
     return [
-        "Six recurrent language models were trained in full tied and untied, and each has a lower test perplexity when "
-        "tied: two with three seeds each, one with one seed each, two with a tied seed and two untied ones, and one "
-        "with two tied seeds and an untied one.",
-        f"and [AL](vd_lstm_small_augmented.md), {least:.1f}; on validation text AL is better",
-        "In four [trials of ten epochs](augmentation.md), one seed each, the VD-LSTM has a lower validation perplexity "
-        "untied.",
+        "The VD-LSTMs differ by {:.1f} and {:.1f}, with one tied seed and two untied ones.".format(*by_chance),
+        "on validation text AL is better",
+        "the untied VD-LSTM has the lower validation perplexity in all four pairs that differ in tying only, by "
+        f"{min(gains):.1f} to {max(gains):.1f}. Four pairs also differ in the gradient",
+        "of these the tied one is better in three.",
         f"In two of the untied models, `{STARTED_ALIKE[0]}` and `{STARTED_ALIKE[1]}`, one initializer drew both",
         "it changes nothing beyond the seeds; for the other one this was not measured.",
         f"at a rate of 0.3 they dropped {math.ceil(0.3 * 128) / 128:.1%}.",  # of 128 numbers, those below 0.3

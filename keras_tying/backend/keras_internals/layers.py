@@ -38,7 +38,7 @@ class LSTMLoop(keras.layers.LSTM):
 
     def run_window(self, sequences, initial_state, mask, training):
         """The last output `[B, H]`, the outputs `[B, T, H]` and the last states of inputs `[B, T, I]`."""
-        return self.keras_loop(sequences, initial_state, mask, training)
+        raise NotImplementedError
 
     def keras_loop(self, sequences, initial_state, mask, training):
         """As `run_window`, by the loop of Keras."""

@@ -19,7 +19,7 @@ def feed(model, batches):
 
 
 def _arguments(model, batches):
-    rows_of = _of_one_shape(model, batches) if hasattr(batches, "block") else _of_any_shape(batches)
+    rows_of = _of_one_shape(model, batches) if batches.one_shape else _of_any_shape(batches)
     replicas = replicas_of(model)
 
     def dataset(own):
@@ -91,8 +91,6 @@ def _noting(batches, read):
 
 def _of_any_shape(batches):
     """Batches of different shapes. The signature is explicit: Keras would infer it from the first two batches."""
-    ids = tf.TensorSpec((None, None), tf.int32)
-    signature = {"source": ids, "target": ids}, ids, tf.TensorSpec((None, None), tf.float32)
 
     def rows_of(own, replicas):
         def read():
@@ -100,6 +98,9 @@ def _of_any_shape(batches):
                 for replica in own:
                     yield batches.rows(index, replica, replicas)
 
+        signature = keras.tree.map_structure(
+            lambda array: tf.TensorSpec((None,) * array.ndim, array.dtype), batches.rows(0, own.start, replicas)
+        )
         return tf.data.Dataset.from_generator(_noting(batches, read), output_signature=signature), 4
 
     return rows_of

@@ -1,9 +1,8 @@
 """Writing shards of a text with several processes, and resuming."""
 
-import hashlib
 import os
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_context
@@ -12,6 +11,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from keras_tying.data.prepared.index import INDEX, append, read_index, write_complete, write_incomplete
 from keras_tying.data.prepared.shards import Shard, write_shard
+from keras_tying.files import sha256_of_lines
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -78,7 +78,7 @@ def write_split(
     def submit(pool: Executor, number: int, piece: list) -> Future[Shard]:
         if number < len(existing):
             shard = existing[number]
-            if shard.origin != fingerprint(piece):
+            if shard.origin != sha256_of_lines(piece):
                 raise ValueError(
                     f"{folder / shard.file} was made from another text. "
                     "Prepare the given text in another folder, or remove this folder."
@@ -145,14 +145,6 @@ def completed(result: R) -> Future[R]:
     return task
 
 
-def fingerprint(piece: Sequence) -> str:
-    """SHA-256 of lines or of tuples of lines."""
-    digest = hashlib.sha256()
-    for item in piece:
-        digest.update(f"{item if isinstance(item, str) else chr(9).join(item)}\n".encode())
-    return digest.hexdigest()
-
-
 _encoder: Encoder
 
 
@@ -170,4 +162,4 @@ def write_piece(folder: Path, number: int, piece: list, encode: Encoder) -> Shar
     """Encodes a piece of text and writes it as a shard."""
     encoded = encode(piece)
     path = folder / f"{number:05d}.array_record"
-    return write_shard(path, encoded.records, fingerprint(piece), encoded.totals, encoded.group)
+    return write_shard(path, encoded.records, sha256_of_lines(piece), encoded.totals, encoded.group)
