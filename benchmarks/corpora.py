@@ -19,7 +19,7 @@ import numpy as np
 import psutil
 
 from benchmarks.run import RESULTS
-from keras_tying.commands.exit_codes import RESUMABLE
+from keras_tying.errors import RESUMABLE
 from keras_tying.training import environment
 from studies.results import write_results
 

@@ -18,7 +18,7 @@ ROWS = re.findall(r"^\| `(\w+)(?:/|\.py)` \|[^|]*\|([^|]*)\|$", PAGE, re.MULTILI
 TABLE = {package: set(re.findall(r"`(\w+)`", allowed)) for package, allowed in ROWS}
 """Packages that each package may import, as the page's table says. Every package may import the tools."""
 
-TOOLS = {"checks", "extras", "files", "ids", "signals", "tables", "version"}
+TOOLS = {"checks", "errors", "extras", "files", "ids", "signals", "tables", "version"}
 OPTIONAL = ["array_record", "babel", "eflomal", "matplotlib", "pooch", "sacrebleu", "scipy", "sentencepiece"]
 
 

@@ -10,8 +10,6 @@ import numpy as np
 from keras_tying.commands.new_settings import new_settings
 from keras_tying.pretrained.loading import model_of, open_trained
 from keras_tying.tasks import LanguageModelTask
-from keras_tying.training.runs import Run
-from keras_tying.training.task import check_run
 from keras_tying.zoo.recipes import Model
 
 
@@ -29,10 +27,8 @@ def continued_task(arguments: argparse.Namespace, files: dict[str, list[list[Pat
     Reference:
         Izmailov et al., Averaging Weights Leads to Wider Optima and Better Generalization, 2018.
     """
-    opened: Any = [open_trained(each) for each in arguments.given["from"]]
+    opened: Any = [open_trained(each, task=LanguageModelTask.name) for each in arguments.given["from"]]
     (start, first), *others = opened
-    for _, folder in opened:
-        check_run(LanguageModelTask, Run(folder))
     for other, folder in others:
         _check_alike(start, first, other, folder)
     name = " and ".join(folder.name for _, folder in opened)

@@ -6,7 +6,8 @@ import shlex
 import sys
 from collections.abc import Callable
 
-from keras_tying.distribution.strategies import RESUMABLE, WorkersMissing, errors_of_lost_workers
+from keras_tying.distribution.workers import errors_of_lost_workers
+from keras_tying.errors import RESUMABLE, TrainingDiverged, TrainingInterrupted, WorkersMissing
 
 DIVERGED = 1
 USAGE = 2
@@ -15,7 +16,7 @@ INTERRUPTED = 130
 """Ctrl-C outside of training, where no checkpoint is written: 128 and the number of SIGINT, as shells count."""
 CLOSED = 141
 """The reader of the output has gone, as in `| head -1`: 128 and the number of SIGPIPE."""
-FULL = ("No space left on device", "Disk quota exceeded", "File too large", "Too many open files")
+DISK_IS_FULL = ("No space left on device", "Disk quota exceeded", "File too large", "Too many open files")
 """What errors of TensorFlow contain that say "resource exhausted" as well."""
 OUT_OF_MEMORY = ("ResourceExhausted", "RESOURCE_EXHAUSTED", "out of memory", "can't allocate memory")
 """What the errors of TensorFlow, JAX and PyTorch contain where memory is full."""
@@ -47,6 +48,11 @@ def run_command(command: Callable[[], int], to_continue: str = "The same command
     except KeyboardInterrupt:
         print("\nStopped.", file=sys.stderr)
         return INTERRUPTED
+    except TrainingInterrupted as stopped:
+        print(f"\n{stopped} {_continuing(stopped, to_continue)}")
+        return RESUMABLE
+    except TrainingDiverged as error:
+        return _fail(error, DIVERGED)
     except WorkersMissing as error:
         return _fail(error, RESUMABLE)
     except (ValueError, OSError, ModuleNotFoundError) as error:
@@ -55,12 +61,12 @@ def run_command(command: Callable[[], int], to_continue: str = "The same command
         what = f"another worker was lost ({type(error).__name__}). Start all workers again, with --restartable."
         return _fail(what, RESUMABLE)
     except Exception as error:
-        for sign in FULL:  # before memory
+        for sign in DISK_IS_FULL:  # before memory
             if sign in str(error):
                 return _fail(f"{sign}: {error}", USAGE)
         if _is_out_of_memory(error):
             return _fail(f"there is not enough memory ({error}). Smaller sizes in the recipe need less.", USAGE)
-        return _end_of_training(error, to_continue)
+        raise
 
 
 def _is_out_of_memory(error: Exception) -> bool:
@@ -68,20 +74,14 @@ def _is_out_of_memory(error: Exception) -> bool:
     return isinstance(error, MemoryError) or any(sign in text for sign in OUT_OF_MEMORY)
 
 
-def _end_of_training(error: Exception, to_continue: str) -> int:
-    """The exit code of a training that stopped on request or diverged. Raises all other errors again."""
-    callbacks = sys.modules.get("keras_tying.training.callbacks")  # without them nothing has been trained
-    if callbacks and isinstance(error, callbacks.TrainingInterrupted):
-        if error.run is None:
-            to_continue = "Continue with the same command and --restartable."
-        options = "".join(f" {shlex.quote(each)}" for each in error.options)
-        for placeholder, text in (("{run}", shlex.quote(str(error.run))), ("{options}", options)):
-            to_continue = to_continue.replace(placeholder, text)  # there can be other braces, in the command's path
-        print(f"\n{error} {to_continue}")
-        return RESUMABLE
-    if callbacks and isinstance(error, callbacks.TrainingDiverged):
-        return _fail(error, DIVERGED)
-    raise error
+def _continuing(stopped: TrainingInterrupted, to_continue: str) -> str:
+    """How a stopped training is continued, see `run_command`."""
+    if stopped.run is None:
+        return "Continue with the same command and --restartable."
+    options = "".join(f" {shlex.quote(each)}" for each in stopped.options)
+    for placeholder, text in (("{run}", shlex.quote(str(stopped.run))), ("{options}", options)):
+        to_continue = to_continue.replace(placeholder, text)  # there can be other braces, in the command's path
+    return to_continue
 
 
 def _fail(error: object, code: int) -> int:

@@ -9,7 +9,6 @@ from typing import Any
 from tqdm import tqdm
 
 from keras_tying import data
-from keras_tying.commands.exit_codes import RESUMABLE
 from keras_tying.commands.nnjm import check_aligned_files
 from keras_tying.commands.options import Command, Commands, Option, file_option, path, whole
 from keras_tying.commands.text import SPLIT_NAMES, check_are_files, check_data_dir
@@ -17,6 +16,7 @@ from keras_tying.data.prepared.folder import DESCRIPTION, Preparation, descripti
 from keras_tying.data.prepared.index import listed_shards
 from keras_tying.data.prepared.shards import check_intact
 from keras_tying.distribution.strategies import usable_cores
+from keras_tying.errors import RESUMABLE
 from keras_tying.tables import load_table
 
 

@@ -1,11 +1,5 @@
 """Distribution: strategies for several devices and machines, and a cluster of workers on one machine."""
 
-from keras_tying.distribution.strategies import (
-    STRATEGIES,
-    Distribution,
-    WorkersMissing,
-    errors_of_lost_workers,
-    open_distribution,
-)
+from keras_tying.distribution.strategies import STRATEGIES, Distribution, open_distribution
 
-__all__ = ["STRATEGIES", "Distribution", "WorkersMissing", "errors_of_lost_workers", "open_distribution"]
+__all__ = ["STRATEGIES", "Distribution", "open_distribution"]

@@ -13,7 +13,7 @@ import threading
 import time
 from contextlib import ExitStack
 
-from keras_tying.distribution.strategies import RESUMABLE
+from keras_tying.errors import RESUMABLE
 from keras_tying.signals import handling_stop_signals
 
 

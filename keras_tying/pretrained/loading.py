@@ -10,7 +10,7 @@ from keras_tying.data.downloads import download
 from keras_tying.pretrained.weights import read_model
 from keras_tying.tasks import TASKS
 from keras_tying.training.runs import Run, in_precision
-from keras_tying.training.task import Task, check_run, open_task
+from keras_tying.training.task import Task, open_task
 from keras_tying.zoo.presets import MANIFEST, check_folder, find_preset, model_at, parse_manifest, read_preset
 
 
@@ -49,8 +49,7 @@ def load(name_or_folder: str | os.PathLike, *, sha256: str | None = None, precis
 
 def load_for(task: str, name_or_folder: str | os.PathLike, precision: str | None = None) -> Any:
     """Loads a trained model of one task, a name in `TASKS`. Raises ValueError, also if the model is of another task."""
-    opened, folder = open_trained(name_or_folder)
-    check_run(TASKS[task], Run(folder))
+    opened, folder = open_trained(name_or_folder, task=task)
     return opened.trained(model_of(folder, precision))
 
 
@@ -60,20 +59,26 @@ def model_of(folder: Path, precision: str | None = None) -> keras.Model:
     return in_precision(read_model(folder), precision) if is_preset else Run(folder).load_model(precision)
 
 
-def open_trained(name_or_folder: str | os.PathLike, sha256: str | None = None) -> tuple[Task, Path]:
-    """The task of a trained model, with its vocabularies, and its folder; see `load`."""
+def open_trained(
+    name_or_folder: str | os.PathLike, sha256: str | None = None, task: str | None = None
+) -> tuple[Task, Path]:
+    """The task of a trained model, with its vocabularies, and its folder; see `load`.
+
+    Raises:
+        ValueError: Also if `task`, a name in `TASKS`, is given and the model is of another one.
+    """
     folder = _folder(name_or_folder, sha256)
     check_folder(folder)
     run = Run(folder)
     preset = read_preset(folder) if (folder / MANIFEST).is_file() else None
     if preset is None:
         run.check_finished()
-    task = run.settings().recipe.task
-    if preset is not None and preset.task != task:
+    found = run.settings().recipe.task
+    if preset is not None and preset.task != found:
         raise ValueError(
-            f"{folder} is a damaged preset: {MANIFEST} has the task {preset.task!r}, its settings {task!r}."
+            f"{folder} is a damaged preset: {MANIFEST} has the task {preset.task!r}, its settings {found!r}."
         )
-    return open_task(TASKS[task], run), folder
+    return open_task(TASKS[task or found], run), folder
 
 
 def _folder(name_or_folder: str | os.PathLike, sha256: str | None) -> Path:

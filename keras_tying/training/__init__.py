@@ -1,7 +1,7 @@
 """Training: the engine that runs any task, run folders, checkpoints."""
 
 from keras_tying.distribution import Distribution, open_distribution
-from keras_tying.training.callbacks import TrainingDiverged, TrainingInterrupted
+from keras_tying.errors import TrainingDiverged, TrainingInterrupted
 from keras_tying.training.checkpoints import CheckpointStore
 from keras_tying.training.engine import create_run, fit, train
 from keras_tying.training.environments import environment, trained_in

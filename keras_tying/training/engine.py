@@ -11,20 +11,17 @@ from keras_tying import backend
 from keras_tying.backend.keras_internals.optimizers import without_loss_scale
 from keras_tying.backend.replicas import build_optimizer, rows_per_replica
 from keras_tying.distribution import Distribution
+from keras_tying.errors import TrainingDiverged, TrainingInterrupted
 from keras_tying.files import replacing
 from keras_tying.optimizers import ClippedAdam, ClippedSGD, use_averaged_weights
 from keras_tying.tables import json_values
 from keras_tying.training.batches import BlockBatches, EpochBatches
 from keras_tying.training.callbacks import (
-    BestEpoch,
     LogGradientNorm,
     LogLearningRate,
     ResetState,
-    SaveCheckpoints,
     StartAveraging,
     StopOnNaN,
-    TrainingDiverged,
-    TrainingInterrupted,
     Validation,
 )
 from keras_tying.training.checkpoints import CheckpointStore
@@ -33,6 +30,7 @@ from keras_tying.training.environments import environment, training_record
 from keras_tying.training.optimisation import averaging_starts, changes_by_epoch, learning_rate, length, make_optimizer
 from keras_tying.training.progress import Progress, read_progress
 from keras_tying.training.runs import Run
+from keras_tying.training.saving import BestEpoch, SaveCheckpoints
 from keras_tying.training.task import SCRIPTS, Task
 from keras_tying.training.tensorboard import TensorBoardLog, write_embeddings, write_hyper_parameters
 

@@ -20,9 +20,10 @@ import pytest
 
 from keras_tying import training
 from keras_tying.backend import replicas
-from keras_tying.commands.exit_codes import CLOSED, RESUMABLE, USAGE
+from keras_tying.commands.exit_codes import CLOSED, USAGE
 from keras_tying.distribution.local_cluster import _wait, free_ports, run_cluster
-from keras_tying.distribution.strategies import WorkersMissing, wait_for_workers
+from keras_tying.distribution.workers import wait_for_workers
+from keras_tying.errors import RESUMABLE, WorkersMissing
 
 REPOSITORY = Path(__file__).parents[2]
 CLUSTER = ["-m", "keras_tying", "cluster", "--workers", "2"]

@@ -23,9 +23,9 @@ from keras_tying.training import (
     environment,
     fit,
 )
-from keras_tying.training.callbacks import SaveCheckpoints
 from keras_tying.training.environments import training_record
 from keras_tying.training.optimisation import make_optimizer
+from keras_tying.training.saving import SaveCheckpoints
 from keras_tying.zoo.recipes import Model, TokenBatchOptimisation, TranslationRecipe
 
 WORDS = ["dog", "cat", "snow", "house"]

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from keras_tying.optimizers import ClippedSGD
-from keras_tying.training.callbacks import BestEpoch
 from keras_tying.training.checkpoints import Checkpoint, CheckpointStore, read_variables, write_variables
+from keras_tying.training.saving import BestEpoch
 from keras_tying.zoo import recurrent_language_model
 
 

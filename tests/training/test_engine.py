@@ -24,11 +24,12 @@ from keras_tying.training import (
     engine,
     fit,
 )
-from keras_tying.training.callbacks import SaveCheckpoints, StopOnNaN, Validation
+from keras_tying.training.callbacks import StopOnNaN, Validation
 from keras_tying.training.checkpoints import Checkpoint, CheckpointStore, read_variables, write_variables
 from keras_tying.training.environments import trained_in, training_record
 from keras_tying.training.optimisation import decayed_rate
 from keras_tying.training.progress import read_progress
+from keras_tying.training.saving import SaveCheckpoints
 from keras_tying.zoo.recipes import LanguageModelRecipe, Model, WindowOptimisation, load_recipe
 
 OPTIMISATION = {"batch_size": 10, "sequence_length": 10, "epochs": 2, "full_rate_epochs": 5}
