@@ -65,6 +65,67 @@ def test_rate_must_be_in_its_range(value):
         check_rate("rate", value)
 
 
+@pytest.mark.parametrize("rate", [1, 18.4, -0.1, NAN, True])
+@pytest.mark.parametrize("name", ["input_dropout", "layer_dropout", "state_dropout", "output_dropout", "weight_drop"])
+def test_rates_of_a_mogrifier_are_rates(name, rate):
+    with raises(f"={rate}"):
+        kt.zoo.mogrifier_lstm(
+            vocabulary_size=V, embedding_size=2, units=2, num_layers=1, rounds=1, rank=1, **{name: rate}
+        )
+
+
+@pytest.mark.parametrize("name", ["dropout", "recurrent_dropout"])
+def test_rates_of_an_lstm_are_not_replaced(name):
+    with raises(f"{name}=18.4"):
+        kt.layers.LSTM(4, **{name: 18.4})
+
+
+@pytest.mark.parametrize("argument", [{"units": 0}, {"hidden_dropout": 1.0}, {"input_dropout": True}])
+def test_arguments_of_an_awd_lstm_are_checked_where_one_layer_does_not_use_them(argument):
+    with raises("="):
+        kt.zoo.awd_lstm(vocabulary_size=V, embedding_size=2, num_layers=1, **argument)
+
+
+@pytest.mark.parametrize("value", ["no", "false", NAN, 0, None])
+def test_whether_a_target_has_a_gradient_is_true_or_false(value):
+    with raises("target_gradient="):
+        kt.losses.AugmentedLoss(target_gradient=value)
+
+
+def test_an_infinite_loss_has_an_infinite_perplexity():
+    metric = kt.metrics.Perplexity()
+    metric.update_state(np.zeros((1, 2), int), np.array([[[-INF, 0.0], [0.0, 0.0]]], "float32"))
+    assert float(metric.result()) == INF
+    metric.update_state(np.zeros((1, 2), int), np.zeros((1, 2, 2), "float32"))
+    assert float(metric.result()) == INF
+
+
+def test_layers_draw_and_measure_in_float32_where_the_default_is_narrower(monkeypatch):
+    dtypes, uniform = [], keras.random.uniform
+    monkeypatch.setattr(keras.random, "uniform", lambda *a, **b: dtypes.append(b.get("dtype")) or uniform(*a, **b))
+    layer = kt.layers.WordDropout(V, 0.5, seed=0)
+    layer(np.zeros((1, 2, 3), "float32"), np.zeros((1, 2), int), training=True)
+    model = kt.zoo.mogrifier_lstm(
+        vocabulary_size=V, embedding_size=2, units=2, num_layers=1, rounds=0, state_reset_rate=0.5
+    )
+    model.carry_state(1)
+    model.carried.start(training=True)
+    assert dtypes[0] == dtypes[-1] == "float32"
+    default = keras.config.floatx()
+    keras.config.set_floatx("bfloat16")
+    try:
+        assert kt.metrics.Perplexity().dtype == "float32"
+    finally:
+        keras.config.set_floatx(default)
+
+
+@pytest.mark.parametrize("target", [V, 2**31, 2**32 + 3, -(2**32)])
+def test_the_loss_of_a_target_that_is_no_word_is_nan(target):
+    loss = kt.losses.SequenceCrossEntropy()
+    targets = keras.ops.convert_to_tensor(np.array([[target]]), "int64")
+    assert np.isnan(float(loss(targets, np.zeros((1, 1, V), "float32"))))
+
+
 @pytest.mark.parametrize("batch_size", [0, -1, 2.5, "3"])
 def test_state_is_carried_for_a_whole_number_of_rows(language_model, batch_size):
     with raises("batch_size="):
@@ -357,6 +418,14 @@ def test_empty_batches_have_empty_results(language_model):
     assert language_model.score(empty, empty).shape == (0, 2)
     assert language_model.generate(empty, 3).shape == (0, 3)
     assert kt.data.pad_sentences([]).shape == (0, 0)
+
+
+def test_the_embedding_of_source_words_scores_no_target_words():
+    embedding, shared = keras.layers.Embedding(V, 4), kt.layers.TiedEmbedding(V, 4)
+    layers = [keras.layers.Dense(4)]
+    with raises("the embedding of source words"):
+        kt.models.JointLanguageModel(embedding, layers, source_embedding=shared, window=3, output_embedding=shared)
+    kt.models.JointLanguageModel(shared, layers, source_embedding=shared, window=3)
 
 
 @pytest.mark.parametrize(

@@ -140,5 +140,5 @@ def _with_epochs(run: Run, epochs: int) -> RunSettings:
 
 def _command_with_epochs(command: str, epochs: int) -> str:
     """The command that makes a run of so many epochs at once."""
-    changed, count = re.subn(r"(--epochs |optimisation\.epochs=)\S+", rf"\g<1>{epochs}", command)
+    changed, count = re.subn(r"(--epochs |optimisation\.epochs= *)[^\s']+", rf"\g<1>{epochs}", command)
     return changed if count else re.sub(r"--seed \d+", rf"\g<0> --epochs {epochs}", command)

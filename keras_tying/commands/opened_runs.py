@@ -35,7 +35,7 @@ def resumed_runs(
             if not run.results.exists():
                 check_continues(task, run, from_scratch=True)
 
-    if arguments.epochs:
+    if arguments.epochs is not None:
         distribution.on_chief(change_all)
         return _open_each(task_class, runs)
     if arguments.record:

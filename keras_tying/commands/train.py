@@ -43,7 +43,7 @@ def run_training(task_class: type[Task], arguments: argparse.Namespace) -> int:
     open_runs = resumed_runs if arguments.resume else new_runs
     runs = open_runs(task_class, arguments, distribution)
     for task, run in runs:
-        if len(runs) == 1 or (arguments.resume and arguments.epochs) or not run.results.exists():
+        if len(runs) == 1 or (arguments.resume and arguments.epochs is not None) or not run.results.exists():
             try:
                 train(task, run, distribution, arguments.checkpoint_minutes, arguments.from_scratch)
             except TrainingInterrupted as stopped:

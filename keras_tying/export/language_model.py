@@ -84,10 +84,9 @@ class ServedLanguageModel:
     def score(self, sentences):
         inputs, targets, lengths = self._words_of(sentences)
         hidden, _ = self.model.hidden_states(inputs, training=False)
-        flat = tf.reshape(hidden, [-1, hidden.shape[-1]])
-        _, nll = self.model.output_projection.token_losses(flat, tf.reshape(targets, [-1]))
+        nll = self.model.token_losses(hidden, targets)
         real = tf.sequence_mask(lengths, tf.shape(targets)[1], tf.float32)
-        log_probability = -tf.reduce_sum(tf.reshape(nll, tf.shape(targets)) * real, axis=1)
+        log_probability = -tf.reduce_sum(nll * real, axis=1)
         return {
             "tokens": lengths,
             "log_probability": log_probability,

@@ -96,7 +96,7 @@ class CarriedState(keras.layers.Layer):
         """The states that a window starts with: the current ones, in training with some rows reset to zero."""
         if not training or not self.reset_rate:
             return self.values
-        drawn = keras.random.uniform((self.batch_size, 1), seed=self.seed_generator)
+        drawn = keras.random.uniform((self.batch_size, 1), dtype="float32", seed=self.seed_generator)
         return [ops.where(drawn < self.reset_rate, ops.zeros_like(value), value) for value in self.values]
 
     @property

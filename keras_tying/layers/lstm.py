@@ -213,6 +213,8 @@ class LSTM(LSTMLoop):
         **kwargs,
     ):
         super().__init__(units, *args, **kwargs)
+        for name in ("dropout", "recurrent_dropout"):  # Keras replaces rates outside of [0, 1] by the nearest in it
+            check_rate(name, kwargs.get(name, 0.0))
         if drop_outputs and not shared_dropout_masks:
             raise ValueError(
                 "`drop_outputs=True` needs `shared_dropout_masks=True`. "

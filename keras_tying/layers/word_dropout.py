@@ -57,7 +57,8 @@ class WordDropout(keras.layers.Layer):
         vectors = ops.cast(vectors, self.compute_dtype)
         if not training or not self.rate:
             return vectors
-        drawn = keras.random.uniform((ops.shape(ids)[0], self.vocabulary_size), seed=self.seed_generator)
+        shape = ops.shape(ids)[0], self.vocabulary_size
+        drawn = keras.random.uniform(shape, dtype="float32", seed=self.seed_generator)
         kept = ops.cast(ops.take_along_axis(drawn, ops.cast(ids, "int32"), axis=1) >= self.rate, vectors.dtype)
         return vectors * ops.expand_dims(kept / (1 - self.rate), -1)
 

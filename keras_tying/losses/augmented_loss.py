@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import keras
 
-from keras_tying.checks import check_number
+from keras_tying.checks import check_boolean, check_number
 from keras_tying.losses.cross_entropy import SequenceCrossEntropy
 from keras_tying.losses.fused_cross_entropy import SoftTarget
 
@@ -73,6 +73,7 @@ class AugmentedLoss(SequenceCrossEntropy):
         check_number("tau", tau, above=0)
         check_number("gamma", gamma, least=0)
         check_number("cross_entropy_weight", cross_entropy_weight, least=0)
+        check_boolean("target_gradient", target_gradient)
         self.gamma = gamma
         self.tau = tau
         self.cross_entropy_weight = cross_entropy_weight

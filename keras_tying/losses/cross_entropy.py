@@ -11,7 +11,7 @@ from keras_tying.backend.replicas import rows_of_batch, sum_over_replicas
 from keras_tying.checks import check_integer, check_number, check_rate
 from keras_tying.ids import check_ids
 from keras_tying.losses.adaptive_cross_entropy import AdaptiveProjection
-from keras_tying.losses.fused_cross_entropy import losses_from_logits
+from keras_tying.losses.fused_cross_entropy import int32_ids, losses_from_logits
 
 REDUCTIONS = ("sum_over_steps", "sum", "sum_over_batch_size", "mean", "mean_with_sample_weight", "none", None)
 
@@ -21,8 +21,8 @@ class SequenceCrossEntropy(keras.losses.Loss):
     """Negative log-likelihood of the next words, on the scale of published learning rates.
 
     As a Keras loss it takes logits, and equals `keras.losses.SparseCategoricalCrossentropy(from_logits=True)` with the
-    same `reduction`, mask and sample weights. The models of keras_tying compiled with it train without keeping logits:
-    loss and gradient are computed from hidden states, in chunks of tokens.
+    same `reduction`, mask and sample weights of tokens. The models of keras_tying compiled with it train without
+    keeping logits: loss and gradient are computed from hidden states, in chunks of tokens.
 
     The loss is the sum over all tokens of the token's loss times its sample weight, divided by:
 
@@ -198,11 +198,11 @@ class SequenceCrossEntropy(keras.losses.Loss):
             )
 
     def _ignored(self, y_true):
-        return ops.equal(ops.cast(y_true, "int32"), self.ignore_id)
+        return ops.equal(int32_ids(y_true), self.ignore_id)
 
     def _word_ids(self, y_true):
         """Targets as int32; word 0 in place of `ignore_id`, which need not be a word."""
-        targets = ops.cast(y_true, "int32")
+        targets = int32_ids(y_true)
         return targets if self.ignore_id is None else ops.where(self._ignored(targets), 0, targets)
 
     def _counted(self, y_true, sample_weight, mask):

@@ -4,7 +4,7 @@ import keras
 from keras import ops
 
 from keras_tying.checks import check_number, check_rate
-from keras_tying.losses.fused_cross_entropy import OutputProjection, weighted_losses
+from keras_tying.losses.fused_cross_entropy import OutputProjection, int32_ids, weighted_losses
 
 
 def linear_cross_entropy(
@@ -72,7 +72,7 @@ def linear_cross_entropy(
     }
     arrays = {name: _tensor(name, array) for name, array in given.items() if array is not None}
     _check_arrays(arrays)
-    hidden, targets = arrays["hidden"], ops.cast(arrays["targets"], "int32")
+    hidden, targets = arrays["hidden"], int32_ids(arrays["targets"])
     output = OutputProjection(arrays["embeddings"], arrays.get("bias"), soft_cap, temperature, label_smoothing)
     weights = ops.ones(ops.shape(targets), "float32")
     if sample_weight is not None:

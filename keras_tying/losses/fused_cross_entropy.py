@@ -19,12 +19,16 @@ Reference:
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import keras
 from keras import ops
 
 from keras_tying.backend import dispatch
 
 LOGITS_PER_CHUNK = 2**25
 """Number of logits (tokens times words) of a chunk: 128 MiB in float32. For wide embeddings see `longest_chunk`."""
+
+FLOAT16_TOKENS = 4096
+"""Tokens of a chunk in float16. Its gradients are sums over tokens, and more than 65,504 is infinite there."""
 
 
 @dataclass(frozen=True)
@@ -176,6 +180,14 @@ def normalized_losses(logits, normaliser, targets, label_smoothing):
     return (1 - label_smoothing) * nll + label_smoothing * uniform, nll
 
 
+def int32_ids(targets):
+    """Word ids as int32. Those beyond its range, which are no words, stay outside of the vocabulary."""
+    targets = ops.convert_to_tensor(targets)
+    if keras.backend.standardize_dtype(targets.dtype) == "int64":
+        targets = ops.clip(targets, -(2**31), 2**31 - 1)
+    return ops.cast(targets, "int32")
+
+
 def words_of(targets, vocabulary_size):
     """Targets with word 0 in place of ids outside `[0, V)`, and whether each was inside."""
     valid = ops.logical_and(targets >= 0, targets < vocabulary_size)
@@ -305,21 +317,23 @@ def soft_target_gradient(divergence, targets, weights, output):
     return of_words + ops.segment_sum(ops.matmul(d_similarity, embeddings), words, embeddings.shape[0])
 
 
-def longest_chunk(output):
-    """Tokens of the longest chunk.
+def longest_chunk(output, dtype):
+    """Tokens of the longest chunk of hidden states of a dtype, which is a string.
 
     It has at least as many logits as the embeddings have elements, because each chunk adds a matrix of their size to
     their gradient.
     """
     words, width = output.embeddings.shape
-    return max(1, LOGITS_PER_CHUNK // words, width)
+    longest = LOGITS_PER_CHUNK // words
+    return max(1, min(longest, FLOAT16_TOKENS) if dtype == "float16" else longest, width)
 
 
-def chunk_length(tokens, output, parts=1):
-    """Tokens of a chunk, for chunks of about the same length.
+def chunk_length(tokens, output, dtype, parts=1):
+    """Tokens of a chunk of hidden states of a dtype, for chunks of about the same length.
 
     There are at least `parts` chunks, unless they would be too short for the width of the embeddings.
     """
     shortest = max(1, output.embeddings.shape[1] // 2)
-    chunks = max(1, -(-tokens // longest_chunk(output)), min(parts, tokens // shortest))
+    longest = longest_chunk(output, keras.backend.standardize_dtype(dtype))
+    chunks = max(1, -(-tokens // longest), min(parts, tokens // shortest))
     return max(1, -(-tokens // chunks))

@@ -28,8 +28,8 @@ class SampledCrossEntropy(SequenceCrossEntropy):
     Drawn words equal to the target are kept. Therefore, for any `S`, the loss is minimal where the softmax over all
     words is the distribution of the targets; more samples make the loss less noisy. `Q` is log-uniform over word ids,
     `Q(k) = log((k + 2) / (k + 1)) / log(V + 1)`, close to the frequencies of words whose ids are in order of
-    decreasing frequency, as in a `Vocabulary`. Only the rows of targets and drawn words are read. The seed is a
-    variable of the model, so a resumed run draws the same words as an uninterrupted one.
+    decreasing frequency, as in a `Vocabulary`. Of a tied matrix only the rows of targets and drawn words are read. The
+    seed is a variable of the model, so a resumed run draws the same words as an uninterrupted one.
 
     Validation and `evaluate` compute the cross-entropy over all words, in chunks, so their perplexities are exact.
     The perplexity shown during training is over the target and the drawn words.

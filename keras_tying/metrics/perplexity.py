@@ -29,7 +29,7 @@ class Perplexity(keras.metrics.Metric):
     """
 
     def __init__(self, *, ignore_id=None, name="perplexity", dtype=None):
-        super().__init__(name=name, dtype=dtype)
+        super().__init__(name=name, dtype=dtype or "float32")
         self.ignore_id = ignore_id
         self.total, self.total_rest, self.count, self.count_rest = (
             self.add_variable((), "zeros", name=name) for name in ("total", "total_rest", "count", "count_rest")
@@ -57,7 +57,8 @@ def _add(total, rest, value):
     value = ops.cast(value, total.dtype)
     after = total + value
     added = after - total
-    rest.assign_add((total - (after - added)) + (value - added))
+    rounded_off = (total - (after - added)) + (value - added)
+    rest.assign_add(ops.where(ops.isfinite(after), rounded_off, 0))
     total.assign(after)
 
 

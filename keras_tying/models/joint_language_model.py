@@ -111,6 +111,11 @@ class JointLanguageModel(ChangedCopies, NextWordModel):
                 "The output embedding must be a TiedEmbedding: `output_embedding`, or `embedding` if that is None. "
                 f"Received: embedding={embedding!r}, output_embedding={output_embedding!r}"
             )
+        if output_embedding is not None and output_embedding is source_embedding and output_embedding is not embedding:
+            raise ValueError(
+                "`output_embedding` must be `embedding` or a layer of its own. Received: the embedding of source "
+                f"words, {output_embedding!r}"
+            )
         head_of(output_embedding or embedding)
         self.order = order
         self.window = window

@@ -34,6 +34,9 @@ class TextTask(Task):
         data: Any = recipe.data
         if arguments.corpus:
             changes["data.corpus"] = arguments.corpus
+            sized = any(each.startswith("data.vocabulary_size=") for each in arguments.set)
+            if not sized and data.corpus not in ("files", arguments.corpus):  # the size is that of the recipe's corpus
+                changes["data.vocabulary_size"] = None
         elif arguments.prepared:
             prepared = PreparedCorpus(arguments.prepared)
             changes["data.corpus"] = prepared.name

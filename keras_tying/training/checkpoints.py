@@ -7,6 +7,7 @@ import logging
 import os
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -114,13 +115,14 @@ class CheckpointStore:
         return path
 
     def _list(self, entries: list[Entry]) -> None:
-        """Writes the index, then removes all other checkpoints, also those of a process killed before it did so."""
+        """Writes the index, then removes all other checkpoints, also those that an earlier call could not remove."""
         write_atomically(self.index, json.dumps([entry.model_dump() for entry in entries], indent=1).encode())
         self._has_index = True
         listed = {entry.file for entry in entries}
-        for path in self.folder.iterdir():
-            if CHECKPOINT.fullmatch(path.name) and path.name not in listed:
-                path.unlink(missing_ok=True)
+        with suppress(OSError):  # the next call removes them
+            for path in self.folder.iterdir():
+                if CHECKPOINT.fullmatch(path.name) and path.name not in listed:
+                    path.unlink(missing_ok=True)
 
     def keep_only(self, accepts: Callable[[dict[str, Any]], bool]) -> None:
         """Removes the checkpoints whose progress is not accepted. It waits and raises as `save` does."""

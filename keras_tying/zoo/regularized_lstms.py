@@ -5,7 +5,7 @@ from functools import partial
 
 import keras
 
-from keras_tying.checks import check_integer
+from keras_tying.checks import check_integer, check_rate
 from keras_tying.layers import LSTM, Dropout, MogrifierLSTM, TiedEmbedding, WordDropout
 from keras_tying.models import LanguageModel
 from keras_tying.regularizers import ActivationRegularizer, TemporalActivationRegularizer
@@ -63,6 +63,9 @@ def awd_lstm(
         Merity, Keskar and Socher, Regularizing and Optimizing LSTM Language Models, 2018, section 5.
     """
     check_integer("num_layers", num_layers)
+    check_integer("units", units)
+    for name, rate in {"input_dropout": input_dropout, "hidden_dropout": hidden_dropout}.items():
+        check_rate(name, rate)
     dtype = kwargs.pop("dtype", None)
     locked = partial(Dropout, noise_shape=ONE_MASK_PER_WINDOW, dtype=dtype)
     embedding = TiedEmbedding(
@@ -223,6 +226,9 @@ def mogrifier_lstm(
         Melis, Kocisky and Blunsom, Mogrifier LSTM, 2020, section 4.
     """
     check_integer("num_layers", num_layers)
+    rates = {"input_dropout": input_dropout, "layer_dropout": layer_dropout, "state_dropout": state_dropout}
+    for name, rate in (rates | {"output_dropout": output_dropout}).items():
+        check_rate(name, rate)
     dtype = kwargs.pop("dtype", None)
     dropout = partial(Dropout, noise_shape=ONE_MASK_PER_WINDOW if one_mask_per_window else None, dtype=dtype)
     kind = partial(MogrifierLSTM, rounds=rounds, rank=rank) if rounds else partial(LSTM, shared_dropout_masks=True)

@@ -118,6 +118,18 @@ def test_the_trained_model_gives_in_python_what_the_signatures_give(answers, mod
         np.testing.assert_allclose(probabilities, served["probabilities"][i], rtol=1e-4)
 
 
+def test_words_are_scored_in_the_type_that_the_embedding_gives(vocabulary):
+    keras.utils.set_random_seed(0)
+    in_bfloat16 = {"dtype": "mixed_bfloat16"}
+    wide = keras.initializers.RandomNormal(stddev=3.0)
+    embedding = TiedEmbedding(len(vocabulary), 16, embeddings_initializer=wide, reverse_dtype="float32", **in_bfloat16)
+    layer = LSTM(16, return_sequences=True, return_state=True, **in_bfloat16)
+    model = LanguageModel(embedding, [layer], **in_bfloat16)
+    served = ServedLanguageModel(model, TextInGraph(vocabulary, "words")).score(tf.constant(SENTENCES))
+    expected = [score.log_probability for score in TrainedLanguageModel(model, vocabulary).score(SENTENCES)]
+    np.testing.assert_allclose(served["log_probability"], expected, rtol=1e-5)
+
+
 def test_next_words_are_scored_once_after_the_last_word_of_the_prefix(models, vocabulary, monkeypatch):
     model, graphs = models["recurrent"], []
     scores = model.scores

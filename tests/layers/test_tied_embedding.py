@@ -259,6 +259,26 @@ def test_the_matrix_with_lora_has_the_precision_of_the_variables(rng):
 
 
 @pytest.mark.parametrize("mode", ["int8", "int4"])
+@pytest.mark.parametrize("inputs", [np.array([[1, 2]]), np.ones((1, 2, 8), "float32")], ids=["words", "hidden states"])
+def test_a_quantized_layer_stays_as_it_is_while_it_computes(monkeypatch, mode, inputs):
+    """Other threads may call it meanwhile."""
+    layer, settings = TiedEmbedding(20, 8, logit_soft_cap=2.0), []
+    layer.build()
+    layer.quantize(mode)
+    layer.enable_lora(2)
+    parent = keras.layers.ReversibleEmbedding
+    call = getattr(parent, f"_{mode}_call")
+
+    def noting(*arguments, **options):
+        settings.append((layer.logit_soft_cap, layer.lora_enabled))
+        return call(*arguments, **options)
+
+    monkeypatch.setattr(parent, f"_{mode}_call", noting)
+    layer(inputs, reverse=inputs.ndim == 3)
+    assert settings == [(2.0, True)]
+
+
+@pytest.mark.parametrize("mode", ["int8", "int4"])
 def test_quantized_lookup_has_the_type_of_the_specification(mode):
     model = lookup_model(TiedEmbedding(V, H, dtype="mixed_bfloat16"), "mixed_bfloat16")
     model.quantize(mode)

@@ -102,6 +102,21 @@ def test_float16_gradients_of_a_mean_over_many_tokens_are_exact(rng, tokens):
     np.testing.assert_allclose(gradients[0], gradients[1], atol=2e-3 * largest)
 
 
+def test_float16_gradients_of_very_many_tokens_are_finite():
+    tokens, words, width = 140_000, 8, 4
+    rng = np.random.default_rng(0)
+    hidden = tf.constant(rng.normal(1, 1, (tokens, width)), tf.float16)
+    embeddings = tf.constant(rng.normal(0, 0.05, (words, width)), tf.float32)
+    targets, gradients = np.zeros(tokens, "int32"), []
+    for dtype in ("float16", "float32"):
+        with tf.GradientTape() as tape:
+            tape.watch(embeddings)
+            states = tf.cast(hidden, dtype)
+            losses = linear_cross_entropy(states, targets, embeddings, sample_weight=np.full(tokens, 1 / tokens))
+        gradients.append(tape.gradient(losses, embeddings))
+    np.testing.assert_allclose(*gradients, atol=1e-3)
+
+
 @pytest.mark.parametrize("settings", [{}, {"soft_cap": 2.0}, {"temperature": 0.5}, {"label_smoothing": 0.1}], ids=str)
 def test_float16_gradients_are_near_those_of_float32(arrays, settings):
     hidden, targets, *parameters = arrays

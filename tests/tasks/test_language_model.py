@@ -94,6 +94,15 @@ def test_a_run_on_prepared_text_has_its_tokenization_and_vocabulary(tmp_path):
     assert settings_of("--prepared", prepared).data.vocabulary_size == words
 
 
+def test_another_named_text_has_a_vocabulary_of_its_own():
+    def size(*options):
+        arguments = parse(COMMAND, ["--corpus", "embedded", *options], "lm")
+        return new_settings(LanguageModelTask, arguments, "ptb_small_tied", None).recipe.data.vocabulary_size
+
+    assert size() is None
+    assert size("--set", "data.vocabulary_size=500") == 500
+
+
 def test_true_and_false_are_written_as_in_toml():
     assert settings_of("--set", "model.tied=false").model.arguments["tied"] is False
     with pytest.raises(ValueError, match=r"values as in TOML: model.tied=false. Received: 'model.tied=False'"):

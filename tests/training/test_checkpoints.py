@@ -3,6 +3,7 @@ import json
 import logging
 import os
 import threading
+from pathlib import Path
 
 import keras
 import numpy as np
@@ -72,6 +73,23 @@ def test_a_checkpoint_that_a_killed_process_left_unlisted_is_removed(tmp_path, l
         "index.json",
         "notes.txt",
     ]
+
+
+def test_a_folder_that_goes_away_after_the_index_is_written_holds_each_checkpoint_once(tmp_path, monkeypatch):
+    store = CheckpointStore(tmp_path, keep=2)
+    for epoch in range(2):
+        store.save(checkpoint(epoch))
+
+    def away(*_, **options):
+        raise OSError(errno.ESTALE, os.strerror(errno.ESTALE))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "unlink", away)
+        store.save(checkpoint(2))
+    assert [entry["progress"]["epoch"] for entry in json.loads(store.index.read_text())] == [1, 2]
+    assert len(list(tmp_path.iterdir())) == 4
+    store.save(checkpoint(3))
+    assert len(list(tmp_path.iterdir())) == 3
 
 
 @pytest.mark.parametrize("damage", ["cut short", "changed", "gone"])

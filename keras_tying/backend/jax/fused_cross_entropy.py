@@ -67,7 +67,7 @@ def _over_chunks(function, arrays, output, number=None):
     tokens = arrays[0].shape[0]
     if not isinstance(tokens, int):  # while Keras finds out shapes
         return function(*arrays)
-    length = portable.chunk_length(tokens, output, 1 if number is None else SKIPPED_PARTS)
+    length = portable.chunk_length(tokens, output, arrays[0].dtype, 1 if number is None else SKIPPED_PARTS)
     if length >= tokens:
         return function(*arrays)
     chunks = -(-tokens // length)
@@ -126,22 +126,44 @@ def _weighted_losses_forward(settings, hidden, targets, weights, trained, fixed)
 
 @partial(jax.jit, static_argnums=0)  # without it, each call outside of `jit` compiles the branches again
 def _weighted_losses_backward(settings, residuals, upstream):
-    (hidden, targets, weights, trained, fixed), gradients, unit = residuals
-
-    def again():
-        shares, unit = portable.weight_shares(weights * upstream)
-        found = _gradients(settings, hidden, targets, shares, trained, fixed)[2:]
-        return _scaled(found, unit, trained)
-
-    def scaled():
-        return _scaled(gradients, largest * unit, trained)
-
-    largest = jnp.max(upstream, initial=-jnp.inf)
-    d_hidden, d_trained = jax.lax.cond(largest == jnp.min(upstream, initial=jnp.inf), scaled, again)
+    d_hidden, d_trained = _gradient_of_weighted(settings, upstream, *residuals)
     return d_hidden, None, None, d_trained, None
 
 
 _weighted_losses.defvjp(_weighted_losses_forward, _weighted_losses_backward)
+
+
+@partial(jax.custom_jvp, nondiff_argnums=(0,))
+def _gradient_of_weighted(settings, upstream, arrays, gradients, unit):
+    """Gradients of hidden states and trained parameters.
+
+    If the losses have one upstream, those that the forward pass has computed are scaled. Else, and for second
+    derivatives, they are computed again.
+    """
+    largest, trained = jnp.max(upstream, initial=-jnp.inf), arrays[3]
+    return jax.lax.cond(
+        largest == jnp.min(upstream, initial=jnp.inf),
+        lambda: _scaled(gradients, largest * unit, trained),
+        lambda: _gradient_again(settings, upstream, arrays),
+    )
+
+
+@_gradient_of_weighted.defjvp
+def _second_of_weighted(settings, primals, tangents):
+    upstream, (hidden, targets, weights, trained, fixed), _, _ = primals
+    d_upstream, (d_hidden, _, _, d_trained, _), _, _ = tangents
+
+    def again(upstream, hidden, trained):
+        return _gradient_again(settings, upstream, (hidden, targets, weights, trained, fixed))
+
+    _, changes = jax.jvp(again, (upstream, hidden, trained), (d_upstream, d_hidden, d_trained))
+    return _gradient_of_weighted(settings, *primals), changes
+
+
+def _gradient_again(settings, upstream, arrays):
+    hidden, targets, weights, trained, fixed = arrays
+    shares, unit = portable.weight_shares(weights * upstream)
+    return _scaled(_gradients(settings, hidden, targets, shares, trained, fixed)[2:], unit, trained)
 
 
 def _scaled(gradients, scale, trained):

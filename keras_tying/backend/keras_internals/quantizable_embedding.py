@@ -106,14 +106,15 @@ class QuantizableEmbedding(keras.layers.ReversibleEmbedding):
         return products(hidden)
 
     def _without_lora(self, inputs, reverse=False):
-        """Results of Keras without LoRA delta and soft cap."""
-        parent_call = super()._int8_call if self.quantization_mode == "int8" else super()._int4_call
-        soft_cap, lora_enabled = self.logit_soft_cap, self.lora_enabled
-        self.logit_soft_cap, self.lora_enabled = None, False
-        try:
-            return parent_call(inputs, reverse=reverse)
-        finally:
-            self.logit_soft_cap, self.lora_enabled = soft_cap, lora_enabled
+        """Results of Keras without LoRA delta and soft cap.
+
+        The layer that computes them is another object with the same variables: other threads may call this one.
+        """
+        plain = object.__new__(type(self))
+        plain.__dict__.update(self.__dict__, logit_soft_cap=None, lora_enabled=False)
+        parent = keras.layers.ReversibleEmbedding
+        call = parent._int8_call if self.quantization_mode == "int8" else parent._int4_call
+        return call(plain, inputs, reverse=reverse)
 
     def check_quantizable(self, kind):
         """Raises NotImplementedError for subclasses of `kind`, which may override the computation."""

@@ -1,5 +1,6 @@
 """TensorFlow: cross-entropy from hidden states, loss and gradient in one pass over chunks of tokens."""
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import tensorflow as tf
@@ -38,27 +39,43 @@ def total_loss(hidden, targets, weights, output):
 
 
 def weighted_losses(hidden, targets, weights, output):
-    """The objective of each token times its weight, `[N]`."""
-    parameters = _Parameters.of(hidden, output)
+    """The objective of each token times its weight, `[N]`.
+
+    If the gradient comes from a multiple of their sum, the one that the forward pass has computed is scaled. Else, and
+    for second derivatives, it is computed again.
+    """
+    parameters, names, fixed = _Parameters.of(hidden, output), list(output.trained), output.fixed
+
+    def again(upstream, hidden, *trained):
+        given = _Parameters.of(hidden, replace(output, **fixed, **dict(zip(names, trained, strict=True))))
+        shares, unit = portable.weight_shares(weights * upstream)
+        _, _, *gradients = _gradients(hidden, targets, shares, given, trained, output)
+        return _scaled(gradients, unit, [hidden, *trained])
 
     @tf.custom_gradient
-    def losses(hidden, *trained):
+    def losses(*tensors):
+        hidden, *trained = tensors
         shares, unit = portable.weight_shares(weights)
         objective, _, *gradients = _gradients(hidden, targets, shares, parameters, trained, output)
 
-        def again(upstream):
-            shares, unit = portable.weight_shares(weights * upstream)
-            _, _, *gradients = _gradients(hidden, targets, shares, parameters, trained, output)
-            return _scaled(gradients, unit, [hidden, *trained])
-
-        def gradient(upstream):
-            return tf.cond(
+        @tf.custom_gradient
+        def gradient(*sources):
+            upstream = sources[0]
+            found = tf.cond(
                 tf.reduce_max(upstream) == tf.reduce_min(upstream),
-                lambda: _scaled(gradients, tf.reduce_max(upstream) * unit, [hidden, *trained]),
-                lambda: again(upstream),
+                lambda: _scaled(gradients, tf.reduce_max(upstream) * unit, tensors),
+                lambda: again(*sources),
             )
 
-        return objective * weights, gradient
+            def second(*upstream):
+                with tf.GradientTape() as tape:
+                    tape.watch(sources)
+                    found = again(*sources)
+                return tape.gradient(found, sources, upstream, tf.UnconnectedGradients.ZERO)
+
+            return found, second
+
+        return objective * weights, lambda upstream: gradient(upstream, *tensors)
 
     return losses(hidden, *output.trained.values())
 
@@ -181,7 +198,7 @@ def _over_chunks(function, arrays, output, sums=()):
 
     The last outputs of `function`, shaped like `sums`, are float32 and summed. The other outputs are concatenated.
     """
-    longest = portable.longest_chunk(output)
+    longest = portable.longest_chunk(output, arrays[0].dtype.name)
     if arrays[0].shape[0] is None:
         one_chunk = tf.shape(arrays[0])[0] <= longest
         return tf.cond(one_chunk, lambda: function(*arrays), lambda: _chunk_by_chunk(function, arrays, longest, sums))

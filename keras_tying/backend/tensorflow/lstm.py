@@ -39,11 +39,18 @@ def recurrence(layer, prepared, states, weights, masks, live):
     if not is_unrolled(prepared) or len(masks.hidden) > 1:
         return portable(recurrence)(layer, prepared, states, weights, masks, live)
     dtype, wide = prepared.dtype, wide_dtype(prepared.dtype)
+    narrow = masks
     masks = masks._replace(hidden=[tf.cast(mask, wide) for mask in masks.hidden])
     places = [place for place, weight in enumerate(weights) if weight is not None]
 
+    def run_portable(prepared, hidden, cell, *weights_at_places):
+        given = dict(zip(places, weights_at_places, strict=True))
+        every = [given.get(place) for place in range(len(weights))]
+        return portable(recurrence)(layer, prepared, [hidden, cell], every, narrow, live)
+
     @tf.custom_gradient
-    def run(prepared, hidden, cell, *weights_at_places):
+    def run(*tensors):
+        prepared, hidden, cell, *weights_at_places = tensors
         given = dict(zip(places, weights_at_places, strict=True))
         vectors = {place: weight for place, weight in given.items() if weight.shape.rank == 1}
         products = _Products([weight for weight in given.values() if weight.shape.rank == 2], wide)
@@ -63,14 +70,40 @@ def recurrence(layer, prepared, states, weights, masks, live):
 
         def gradient(*upstream):
             *d_states, d_vectors, d_results = tape.gradient(results, [*sources, products.results], list(upstream))
-            return *d_states, *(
-                d_vectors[place] if place in vectors else products.matrix_gradient(weight, d_results)
-                for place, weight in given.items()
+            found = (
+                *d_states,
+                *(
+                    d_vectors[place] if place in vectors else products.matrix_gradient(weight, d_results)
+                    for place, weight in given.items()
+                ),
             )
+            return _with_second_gradients(found, run_portable, tensors, upstream)
 
         return results, gradient
 
     return run(prepared, *states, *(weights[place] for place in places))
+
+
+def _with_second_gradients(gradients, function, tensors, upstream):
+    """`gradients` of `function` in `tensors`, some of them `None`, whose own gradients are those of `function`."""
+    places = [place for place, each in enumerate(gradients) if each is not None]
+    sources = [*upstream, *tensors]
+
+    @tf.custom_gradient
+    def differentiable(*_):
+        def second(*wanted):
+            with tf.GradientTape() as outer:
+                outer.watch(sources)
+                with tf.GradientTape() as inner:
+                    inner.watch(tensors)
+                    results = function(*tensors)
+                found = inner.gradient(results, [tensors[place] for place in places], list(upstream))
+            return outer.gradient(found, sources, wanted, tf.UnconnectedGradients.ZERO)
+
+        return [gradients[place] for place in places], second
+
+    found = dict(zip(places, differentiable(*sources), strict=True))
+    return [found.get(place) for place in range(len(gradients))]
 
 
 def scan_time(step, states, sequences):

@@ -55,6 +55,15 @@ def _gradients(hidden, targets, weights, output):
     return *map(torch.cat, zip(*pieces, strict=True)), sums
 
 
+def _differentiable_gradients(hidden, targets, weights, output):
+    """As `_gradients`, with operations that are differentiable."""
+    chunks = _chunks((hidden, targets, weights), output)
+    found = (portable.chunk_gradients(states, words, shares, output) for states, words, shares in chunks)
+    losses, trained = zip(*found, strict=True)
+    sums = {name: sum(each[name] for each in trained) for name in output.trained}
+    return *map(torch.cat, zip(*losses, strict=True)), sums
+
+
 def _chunk_gradients(hidden, targets, weights, output, buffers, sums):
     """As the portable `chunk_gradients`, but adds the gradients of the parameters to `sums`."""
     logits = torch.mm(hidden, output.embeddings.T, out=buffers[0]).float()
@@ -103,7 +112,7 @@ def _add_product(total, left, right):
 
 def _chunks(arrays, output) -> Iterable[tuple]:
     """Chunks of arrays along their first axis."""
-    length = portable.chunk_length(len(arrays[0]), output)
+    length = portable.chunk_length(len(arrays[0]), output, arrays[0].dtype)
     return zip(*(each.split(length) for each in arrays), strict=True)
 
 
@@ -137,10 +146,8 @@ class _WeightedLosses(torch.autograd.Function):
         elif len(upstream):
             output = replace(ctx.fixed, **dict(zip(ctx.names, parameters, strict=True)))
             shares, unit = portable.weight_shares(weights * upstream)
-            if recorded:
-                (_, _, d_hidden), d_trained = portable.chunk_gradients(hidden, targets, shares, output)
-            else:
-                _, _, d_hidden, d_trained = _gradients(hidden, targets, shares, output)
+            compute = _differentiable_gradients if recorded else _gradients
+            _, _, d_hidden, d_trained = compute(hidden, targets, shares, output)
             gradients = d_hidden, *(d_trained[name] for name in ctx.names)
         types = [hidden.dtype, *(each.dtype for each in parameters)]
         d_hidden, *d_trained = ((each.float() * unit).to(dtype) for each, dtype in zip(gradients, types, strict=True))

@@ -97,7 +97,8 @@ def test_the_number_of_processes_does_not_change_the_files(text_files, tmp_path,
 
 def test_processes_that_prepare_import_no_keras():
     with open_pool(2) as pool:
-        modules = pool.submit(eval, "set(__import__('sys').modules)").result()
+        code = "__import__('keras_tying.data.prepared.writing') and set(__import__('sys').modules)"
+        modules = pool.submit(eval, code).result()
     assert {"keras", "keras_tying"} & modules == {"keras_tying"}
 
 
