@@ -12,11 +12,11 @@ import keras
 import numpy as np
 from pydantic import Field
 
-from keras_tying.data import Bitext, JointSamples, Vocabulary, load_parallel, vectors_for
+from keras_tying.data import Bitext, JointSamples, Vocabulary, align, load_parallel, vectors_for
 from keras_tying.files import locked, replacing
 from keras_tying.tables import Table, load_table
 from keras_tying.tasks import JointLanguageModelTask
-from keras_tying.tasks.joint_language_model import align_files, bitexts, learn_vocabularies
+from keras_tying.tasks.joint_language_model import bitexts
 from keras_tying.training import Run, RunSettings, environment, fit, trained_in
 from keras_tying.training.environments import training_record
 from keras_tying.zoo.recipes import AlignedData, JointLanguageModelRecipe, Model, SampleOptimisation, recipe_folder
@@ -261,7 +261,7 @@ def train_grid(
         needed.mkdir(parents=True, exist_ok=True)
     with locked(alignment.parent / "grid.lock"):  # links that two processes make at once would differ
         texts = bitexts(_files(grid, data_dir, alignment, folder), grid.data)
-    words = learn_vocabularies(texts["train"], grid.data)
+    words = texts["train"].vocabularies(grid.data.source_vocabulary_size, grid.data.target_vocabulary_size)
     samples = {split: text.encode(*words) for split, text in texts.items()}
     about = {
         "grid": name,
@@ -318,22 +318,22 @@ def _record(path: Path, about: dict[str, Any], todo: Todo, measured: dict[str, A
     write_results(path, {**about, **trained_in(environments), "cells": cells})
 
 
-def _files(grid: Grid, data_dir: Path, alignment: Path, folder: Path) -> dict[str, list[str]]:
+def _files(grid: Grid, data_dir: Path, alignment: Path, folder: Path) -> dict[str, list[Path]]:
     """The grid's files in the data folder, with its links; missing links are made once and kept in `alignment`."""
     if grid.corpus:
         splits = load_parallel(grid.corpus, *grid.languages, data_dir).splits
         pairs = {split: part for split, (part,) in splits.items() if isinstance(part, Bitext)}
-        files = {split: [str(part.source), str(part.target)] for split, part in pairs.items()}
+        files = {split: [part.source, part.target] for split, part in pairs.items()}
     else:
-        files = {split: [str(data_dir / file) for file in each] for split, each in grid.files.items()}
+        files = {split: [data_dir / file for file in each] for split, each in grid.files.items()}
     if grid.links:
-        return {split: [*each, str(folder / grid.links / f"{split}.align.gz")] for split, each in files.items()}
+        return {split: [*each, folder / grid.links / f"{split}.align.gz"] for split, each in files.items()}
     if all(len(each) == 3 for each in files.values()):
         return files
     kept = {split: alignment / f"{i}.align" for i, split in enumerate(files)}
     if not all(path.exists() for path in kept.values()):
-        return align_files(files, grid.data.tokenization, alignment)
-    return {split: [*each[:2], str(kept[split])] for split, each in files.items()}
+        align([Bitext.of(each[:2], grid.data.tokenization) for each in files.values()], alignment)
+    return {split: [*each[:2], kept[split]] for split, each in files.items()}
 
 
 def make_task(

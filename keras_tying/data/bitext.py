@@ -68,6 +68,12 @@ class Bitext:
         """The same text with another alignment file."""
         return replace(self, alignment=alignment)
 
+    def vocabularies(self, source_size: int | None = None, size: int | None = None) -> tuple[Vocabulary, Vocabulary]:
+        """The words of the source and of the target side, all or the most frequent ones."""
+        sides: tuple[tuple[Side, int | None], ...] = (("source", source_size), ("target", size))
+        source, target = (Vocabulary.from_tokens(self.tokens(side), number) for side, number in sides)
+        return source, target
+
     def tokens(self, side: Side) -> Iterator[str]:
         """All tokens of one side, with `<eos>` after each line."""
         yield from tokens(islice(read_lines(getattr(self, side)), self.sentences), self.tokenization)

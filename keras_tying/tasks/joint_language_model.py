@@ -3,7 +3,7 @@
 import shutil
 from argparse import Namespace
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -106,8 +106,9 @@ class JointLanguageModelTask(Task):
         links = _links_of(existing, tasks[0], without)
         if links is None:
             print("without links: eflomal aligns the text first", flush=True)
-            aligned = align_files(files, tasks[0].recipe.data.tokenization, folder)
-            links = {split: Path(aligned[split][2]) for split in without}
+            texts = [Bitext.of([Path(path) for path in paths], *ways) for paths in files.values()]
+            made = zip(files, align(texts, folder), strict=True)
+            links = {split: text.alignment for split, text in made if split in without and text.alignment}
         for task in tasks:
             task.links = links
 
@@ -146,7 +147,8 @@ class JointLanguageModelTask(Task):
             return {"source_vocabulary.txt": source, "vocabulary.txt": target}
         train = self._bitexts()["train"]
         warn_of_tokenization(read_lines(train.target), train.tokenization)
-        source, target = learn_vocabularies(train, self.recipe.data)
+        data = self.recipe.data
+        source, target = train.vocabularies(data.source_vocabulary_size, data.target_vocabulary_size)
         return {"source_vocabulary.txt": source, "vocabulary.txt": target}
 
     def text_parts(self) -> dict[str, list[Path]]:
@@ -157,10 +159,8 @@ class JointLanguageModelTask(Task):
         return {split: [Path(path) for path in groups[0]] for split, groups in self.settings.files.items()}
 
     def _bitexts(self) -> dict[str, Bitext]:
-        files = {
-            split: [*map(str, paths), *([str(self.links[split])] if split in self.links else [])]
-            for split, paths in self.text_parts().items()
-        }
+        links = {split: [path] for split, path in self.links.items()}
+        files = {split: [*paths, *links.get(split, [])] for split, paths in self.text_parts().items()}
         return bitexts(files, self.recipe.data)
 
     def load_text(self) -> None:
@@ -350,33 +350,12 @@ class JointBatches(BlockBatches):
         return self._opened[2:]
 
 
-def bitexts(files: dict[str, list[str]], data: AlignedData) -> dict[str, Bitext]:
+def bitexts(files: Mapping[str, Sequence[Path]], data: AlignedData) -> dict[str, Bitext]:
     """The text of each split from its files: source, target and, if there are any, links.
 
     Only the training text is cut to `data.sentences`.
     """
     return {
-        split: Bitext.of(list(map(Path, paths)), data.tokenization, data.sentences if split == "train" else None)
+        split: Bitext.of(paths, data.tokenization, data.sentences if split == "train" else None)
         for split, paths in files.items()
     }
-
-
-def align_files(files: dict[str, list[str]], tokenization: str, folder: Path) -> dict[str, list[str]]:
-    """Aligns all splits together into files in `folder`, and returns the files of each split with its links.
-
-    Raises:
-        ModuleNotFoundError: If the aligner is not installed.
-    """
-    whole = bitexts(files, AlignedData(tokenization=tokenization))  # type: ignore[arg-type]  # checked there
-    aligned = align(list(whole.values()), folder)
-    return {
-        split: [*paths[:2], str(text.alignment)] for (split, paths), text in zip(files.items(), aligned, strict=True)
-    }
-
-
-def learn_vocabularies(train: Bitext, data: AlignedData) -> tuple[Vocabulary, Vocabulary]:
-    """Source and target words of a training text."""
-    return (
-        Vocabulary.from_tokens(train.tokens("source"), data.source_vocabulary_size),
-        Vocabulary.from_tokens(train.tokens("target"), data.target_vocabulary_size),
-    )

@@ -358,16 +358,13 @@ def test_links_that_are_missing_are_made_once(train, folder, tmp_path, monkeypat
     toml.write_text(toml.read_text().replace(', "test.align"', ""))
     made = []
 
-    def align_files(files, tokenization, alignment):
-        made.append(tokenization)
+    def align(texts, alignment):
+        made.append(texts[0].tokenization)
         alignment.mkdir(parents=True)
-        for place, split in enumerate(files):
-            (tmp_path / f"{split}.align").rename(alignment / f"{place}.align")
-        return {
-            split: [*paths[:2], str(alignment / f"{place}.align")] for place, (split, paths) in enumerate(files.items())
-        }
+        for place, text in enumerate(texts):
+            text.source.with_suffix(".align").rename(alignment / f"{place}.align")
 
-    monkeypatch.setattr(joint_grid, "align_files", align_files)
+    monkeypatch.setattr(joint_grid, "align", align)
     train(main_only=True, seeds=1)
     train(main_only=True)
     assert made == ["spaces"]
@@ -490,11 +487,13 @@ vectors = { target = "vectors.txt" }
         files = {split: [(tmp_path / f"{split}.src", tmp_path / f"{split}.tgt")] for split in SPLITS}
         return parallel_files(files)
 
-    def align(files, tokenization, alignment):
-        return {split: [*paths, str(tmp_path / f"{split}.align")] for split, paths in files.items()}
+    def align(texts, alignment):
+        alignment.mkdir(parents=True)
+        for place, text in enumerate(texts):
+            shutil.copyfile(text.source.with_suffix(".align"), alignment / f"{place}.align")
 
     monkeypatch.setattr(joint_grid, "load_parallel", load)
-    monkeypatch.setattr(joint_grid, "align_files", align)
+    monkeypatch.setattr(joint_grid, "align", align)
     word = (tmp_path / "train.tgt").read_text().split()[0]
     save_word_vectors(tmp_path / "vectors.txt", [word], np.array([[7.0, -7.0]]))
     study = load_study(folder)
