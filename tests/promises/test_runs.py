@@ -262,7 +262,7 @@ def test_a_finished_run_whose_checkpoints_are_lost_keeps_its_results(run):
 def test_a_run_without_a_first_checkpoint_begins_and_a_second_process_is_refused(
     tmp_path, texts, recipe, trained, monkeypatch
 ):
-    from keras_tying.training import callbacks
+    from keras_tying.training import saving
 
     options = ["--recipe", recipe, *harness.text_options(*texts), "--run", tmp_path / "run"]
     run = harness.Run(tmp_path / "run")
@@ -272,7 +272,7 @@ def test_a_run_without_a_first_checkpoint_begins_and_a_second_process_is_refused
         raise Killed
 
     with monkeypatch.context() as patch:
-        patch.setattr(callbacks, "read_variables", killed)
+        patch.setattr(saving, "read_variables", killed)
         with pytest.raises(Killed):
             harness.command(LM, *options)
     assert not (run.folder / "results.json").exists()

@@ -20,9 +20,9 @@ from keras_tying.training import (
     RunSettings,
     TrainingDiverged,
     TrainingInterrupted,
-    callbacks,
     engine,
     fit,
+    saving,
 )
 from keras_tying.training.callbacks import StopOnNaN, Validation
 from keras_tying.training.checkpoints import Checkpoint, CheckpointStore, read_variables, write_variables
@@ -302,7 +302,7 @@ def test_the_environments_of_a_run_are_in_the_order_of_its_parts():
 
 def test_workers_that_read_another_checkpoint_than_the_chief_are_an_error(checkpoint, monkeypatch):
     model, run = checkpoint
-    monkeypatch.setattr(callbacks, "of_chief", lambda model, place: [place[0] - 1, place[1]])
+    monkeypatch.setattr(saving, "of_chief", lambda model, place: [place[0] - 1, place[1]])
     with pytest.raises(ValueError, match=r"^1 workers read another checkpoint in \S+ than the chief"):
         SaveCheckpoints(run, minutes=60, batches=30, progress=Progress()).restore(model)
 
