@@ -213,7 +213,10 @@ def check_exported_model_predicts_the_same(model, inputs, tmp_path, *more_inputs
         np.testing.assert_allclose(exported.serve(each), model(each), atol=1e-5)
 
 
-PLACES = ("layers", "losses", "metrics", "models", "optimizers", "regularizers", "training.callbacks")
+PLACES = (
+    *("layers", "losses", "metrics", "models", "optimizers", "regularizers"),
+    *("training.callbacks", "training.saving"),
+)
 EXTENDING = {
     f"{place}.{name}": kind
     for place in PLACES
