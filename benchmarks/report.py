@@ -124,6 +124,28 @@ OLD_MEMORY = (
 )
 MEASURED_SO = ("translation", "translated_text")
 """Parts of which `OLD_MEMORY` is said."""
+INTRODUCTION = """# Speed and memory
+
+- **Turns.** Every contender runs in its own process, and the contenders take turns: A B C A B C. A turn of training has
+  {turns} steps.
+- **Ratios.** A ratio is the median of the ratios within a round, so a machine that slows down does not favour one of
+  them. The ratios of speed are shown with the lowest and the highest of a round. Rounds are minutes apart: on another
+  day ratios can differ by more. A speed ratio above 1 means that keras-tying is faster. A memory ratio below 1 means
+  that it needs less memory.
+- **Memory** is the peak above that of the imported libraries, inputs included.
+- **Models** have two layers of 200 (small), 650 (medium) or 1,500 (large) units and 10,000 words. The batch size is 20
+  and the text is random.
+- **Contenders.** keras-tying and stock Keras do up to {steps} steps per call (`steps_per_execution`). PyTorch is not
+  compiled. Except in the parts on JAX, it ran in processes that had imported TensorFlow. Without TensorFlow it trains
+  the small and the medium model about as fast, and a large output layer is twice as fast. For the other parts this was
+  not measured. JoeyNMT takes part in translation if it is installed.
+- **Matrix products** alone are slower with TensorFlow than with PyTorch in most sizes: see [matrix
+  products](#matrix-products), and [how much of a step they take](#operations-of-tensorflow).
+- **Parts of a step** and the growth with the size are not among the cases of [{better}](#{anchor}).
+
+Made by `{command}`. The commands below need the contenders: `pip install ".[bench,jax]"` in a clone,
+and `".[ray]"` for `benchmarks.serving_load`.
+"""
 WITH_TENSORFLOW = (
     "PyTorch beside TensorFlow was measured in a process that had imported TensorFlow. In processes without it, as in "
     "the rows of other backends in [adaptive softmax](#adaptive-softmax), its code took half the time. So its speed is "
@@ -239,27 +261,15 @@ def _compared(found: dict[str, dict], key: str, named: Callable[[float], bool]) 
 
 
 def page(found: dict[str, dict]) -> list[str]:
-    turns = ", ".join(f"{steps} ({size})" for size, steps in STEPS_PER_TURN.items())
+    introduction = INTRODUCTION.format(
+        turns=", ".join(f"{steps} ({size})" for size, steps in STEPS_PER_TURN.items()),
+        steps=STEPS_PER_EXECUTION,
+        better=BETTER.lower(),
+        anchor=anchor(BETTER),
+        command=COMMAND,
+    )
     lines = [
-        "# Speed and memory",
-        "",
-        "Every contender runs in its own process, and the contenders take turns: A B C A B C. A ratio is the median of",
-        "the ratios within a round, so a machine that slows down does not favour one of them. The ratios of speed are",
-        "shown with the lowest and the highest of a round, which are minutes apart: on another day they can differ by",
-        "more. Memory is the peak above that of the imported libraries, inputs included. A speed ratio above 1 means",
-        "that keras-tying is faster; a memory ratio below 1 means that it needs less memory. Models have two layers of",
-        "200 (small), 650 (medium) or 1,500 (large) units and 10,000 words; the batch size is 20 and the text is",
-        "random. In training, a turn has",
-        f"{turns} steps. keras-tying and stock Keras do up to {STEPS_PER_EXECUTION} steps per call",
-        "(`steps_per_execution`); PyTorch is not compiled. Except in the parts on JAX, it ran in processes that had",
-        "imported TensorFlow. Without TensorFlow it trains the small and the medium model about as fast, and a large",
-        "output layer is twice as fast. For the other parts this was not measured.",
-        "TensorFlow's matrix products alone are slower than PyTorch's in most sizes: see [matrix",
-        "products](#matrix-products), and [how much of a step they take](#operations-of-tensorflow). Parts of a step",
-        f"and the growth with the size are not among the cases of [{BETTER.lower()}](#{anchor(BETTER)}).",
-        f'Made by `{COMMAND}`. The commands below need the contenders: `pip install ".[bench,jax]"` in a clone, and',
-        '`".[ray]"` for `benchmarks.serving_load`. JoeyNMT takes part in translation if it is installed.',
-        "",
+        introduction,
         plot(RESULTS / "speed.png", "Speed compared with PyTorch and stock Keras"),
         *better_section(found),
     ]
