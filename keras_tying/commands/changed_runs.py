@@ -139,6 +139,10 @@ def _with_epochs(run: Run, epochs: int) -> RunSettings:
 
 
 def _command_with_epochs(command: str, epochs: int) -> str:
-    """The command that makes a run of so many epochs at once."""
+    """The command that makes a run of so many epochs at once.
+
+    >>> _command_with_epochs("python train/lm.py --seed 1 --set 'optimisation.epochs= 2'", 3)
+    "python train/lm.py --seed 1 --set 'optimisation.epochs= 3'"
+    """
     changed, count = re.subn(r"(--epochs |optimisation\.epochs= *)[^\s']+", rf"\g<1>{epochs}", command)
     return changed if count else re.sub(r"--seed \d+", rf"\g<0> --epochs {epochs}", command)

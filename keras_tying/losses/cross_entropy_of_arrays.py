@@ -116,4 +116,6 @@ def _check_arrays(arrays):
 
 
 def _may_equal(shape, expected):
-    return len(shape) == len(expected) and all(None in pair or pair[0] == pair[1] for pair in zip(shape, expected))  # noqa: B905
+    return len(shape) == len(expected) and all(
+        None in pair or pair[0] == pair[1] for pair in zip(shape, expected, strict=True)
+    )

@@ -12,6 +12,7 @@ from keras_tying.data.corpora import TOKENIZATION
 from keras_tying.data.text import warn_of_tokenization
 from keras_tying.training.runs import RunSettings
 from keras_tying.training.task import Task
+from keras_tying.zoo.changed_recipes import assignments
 from keras_tying.zoo.recipes import Recipe
 
 
@@ -34,7 +35,7 @@ class TextTask(Task):
         data: Any = recipe.data
         if arguments.corpus:
             changes["data.corpus"] = arguments.corpus
-            sized = any(each.startswith("data.vocabulary_size=") for each in arguments.set)
+            sized = "data.vocabulary_size" in assignments(arguments.set)
             if not sized and data.corpus not in ("files", arguments.corpus):  # the size is that of the recipe's corpus
                 changes["data.vocabulary_size"] = None
         elif arguments.prepared:

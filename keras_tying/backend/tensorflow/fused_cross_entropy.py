@@ -44,10 +44,10 @@ def weighted_losses(hidden, targets, weights, output):
     If the gradient comes from a multiple of their sum, the one that the forward pass has computed is scaled. Else, and
     for second derivatives, it is computed again.
     """
-    parameters, names, fixed = _Parameters.of(hidden, output), list(output.trained), output.fixed
+    parameters, of_output, fixed = _Parameters.of(hidden, output), output.trained, output.fixed
 
     def again(upstream, hidden, *trained):
-        given = _Parameters.of(hidden, replace(output, **fixed, **dict(zip(names, trained, strict=True))))
+        given = _Parameters.of(hidden, replace(output, **fixed, **dict(zip(of_output, trained, strict=True))))
         shares, unit = portable.weight_shares(weights * upstream)
         _, _, *gradients = _gradients(hidden, targets, shares, given, trained, output)
         return _scaled(gradients, unit, [hidden, *trained])
@@ -77,7 +77,7 @@ def weighted_losses(hidden, targets, weights, output):
 
         return objective * weights, lambda upstream: gradient(upstream, *tensors)
 
-    return losses(hidden, *output.trained.values())
+    return losses(hidden, *of_output.values())
 
 
 def _gradients(hidden, targets, weights, parameters, trained, output):
