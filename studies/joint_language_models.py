@@ -12,17 +12,8 @@ import keras
 import numpy as np
 
 from keras_tying.zoo.recipes import recipe_folder
-from studies.joint_grid import (
-    Grid,
-    JointStudy,
-    Ordering,
-    PerplexityTable,
-    load_study,
-    model_file,
-    results_file,
-    train_grid,
-    word_weights,
-)
+from studies.joint_grid import train_grid, word_weights
+from studies.joint_study import Grid, JointStudy, Ordering, PerplexityTable, load_study, model_file, results_file
 from studies.pages import DASH, MISSING, NOT_MEASURED, mean_and_range, number, page, plot, provenance, section, table
 from studies.plots import COLOURS, panel, panels, write_png
 from studies.results import read_results

@@ -7,8 +7,6 @@ import argparse
 from pathlib import Path
 
 import keras_tying as kt
-from keras_tying import export
-from keras_tying.inference import TrainedJointLanguageModel, TrainedLanguageModel, TrainedTranslator, TrainedWordVectors
 
 MODELS = {
     "lm/1": "embedded_small_tied",
@@ -20,26 +18,12 @@ MODELS = {
 """Trained models by folder: a name and a version."""
 
 
-def export_trained(trained, folder: Path) -> None:
-    """Writes a trained model with its text as a SavedModel."""
-    match trained:
-        case TrainedLanguageModel():
-            export.export_language_model(trained.model, trained.vocabulary, folder, trained.tokenization)
-        case TrainedTranslator():
-            export.export_translator(trained.model, trained.subwords, folder)
-        case TrainedJointLanguageModel():
-            vocabularies = trained.source_vocabulary, trained.vocabulary
-            export.export_joint_language_model(trained.model, *vocabularies, folder, trained.tokenization)
-        case TrainedWordVectors():
-            export.export_skip_gram(trained.model, trained.vocabulary, folder)
-
-
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path, help="folder of the SavedModels")
     folder = parser.parse_args(arguments).folder
     for place, name in MODELS.items():
-        export_trained(kt.load(name), folder / place)
+        kt.export.export_trained(kt.load(name), folder / place)
         print(f"{folder / place}: {name}", flush=True)
 
 

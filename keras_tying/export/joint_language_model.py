@@ -8,7 +8,7 @@ import tensorflow as tf
 from keras_tying.data import Vocabulary
 from keras_tying.data.bitext import PAIR
 from keras_tying.export.rows import first_of_each_row, for_rows, largest, option
-from keras_tying.export.saving import check_backend, checked, save_signatures, trace
+from keras_tying.export.saving import check_backend, checked, module_of, trace, write_saved_model
 from keras_tying.export.text import TextInGraph, split_at_whitespace
 
 FAR = 2**40
@@ -66,7 +66,7 @@ def export_joint_language_model(
     served = ServedJointLanguageModel(
         model, TextInGraph(source_vocabulary, tokenization), TextInGraph(target_vocabulary, tokenization)
     )
-    save_signatures(model, (served.source, served.target), served.endpoints(), path)
+    write_saved_model(served, path)
 
 
 class ServedJointLanguageModel:
@@ -87,6 +87,10 @@ class ServedJointLanguageModel:
                 "next_word": (self.next_word, (*inputs, option(tf.int32, "k"))),
             }
         )
+
+    def module(self) -> tf.Module:
+        """The weights and tables that the functions use."""
+        return module_of(self.model, self.source, self.target)
 
     def log_probabilities(self, source, alignment, history):
         hidden = self.model.hidden_states(self._inputs(source, alignment, history), training=False)

@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from keras_tying.data import Vocabulary
 from keras_tying.export.rows import column, first_of_each_row, for_rows, largest, option
-from keras_tying.export.saving import check_exportable, checked, save_signatures, trace
+from keras_tying.export.saving import check_exportable, checked, module_of, trace, write_saved_model
 from keras_tying.export.text import TextInGraph
 from keras_tying.models.sampling import candidate_scores
 
@@ -58,8 +58,7 @@ def export_language_model(
     ['generate', 'next_word', 'score', 'serving_default']
     """
     check_exportable(model, vocabulary)
-    served = ServedLanguageModel(model, TextInGraph(vocabulary, tokenization))
-    save_signatures(model, (served.text,), served.endpoints(), path)
+    write_saved_model(ServedLanguageModel(model, TextInGraph(vocabulary, tokenization)), path)
 
 
 class ServedLanguageModel:
@@ -80,6 +79,10 @@ class ServedLanguageModel:
                 "generate": (self.generate, (strings, integer, real, integer, real, integer)),
             }
         )
+
+    def module(self) -> tf.Module:
+        """The weights and tables that the functions use."""
+        return module_of(self.model, self.text)
 
     def score(self, sentences):
         inputs, targets, lengths = self._words_of(sentences)

@@ -2,6 +2,7 @@
 
 import functools
 from pathlib import Path
+from typing import Protocol
 
 import keras
 import tensorflow as tf
@@ -16,6 +17,16 @@ FILES = ("saved_model.pb", "fingerprint.pb", "variables/*", "assets/*")
 
 Warm-up requests are kept if no new ones are written, that is, without tensorflow-serving-api.
 """
+
+
+class Served(Protocol):
+    """A model and its text as traced functions."""
+
+    def endpoints(self) -> dict:
+        """Traced functions, by the name of the signature."""
+
+    def module(self) -> tf.Module:
+        """The weights and tables that the functions use."""
 
 
 def check_exportable(model: keras.Model, vocabulary: Vocabulary) -> None:
@@ -57,25 +68,27 @@ def trace(specs: dict) -> dict:
     return {name: traced(*spec) for name, spec in specs.items()}
 
 
-def save_signatures(model: keras.Model, texts: tuple, signatures: dict, path: str | Path) -> None:
-    """Writes traced functions with the weights of the model and the tables of the vocabularies.
+def module_of(model: keras.Model, *texts: tf.Module) -> tf.Module:
+    """A module with the weights of a model, each once, unlike in `keras.export.ExportArchive`, and with its texts.
 
     Args:
-        model: Model of the functions. Each variable is written once, unlike with `keras.export.ExportArchive`.
-        texts: Text modules of the functions, such as `TextInGraph`.
-        signatures: Traced functions, by name.
-        path: Folder of the SavedModel. An existing one is replaced, but for files that are not its own.
+        model: The model.
+        texts: Text modules, such as `TextInGraph`.
     """
     module = tf.Module()
     module.texts = texts
     module.parameters = [weight.value for weight in model.weights]
-    write_saved_model(module, signatures, path)
+    return module
 
 
-def write_saved_model(module: tf.Module, signatures: dict, path: str | Path) -> None:
-    """Writes a module, with warm-up requests, to a temporary folder, then replaces `path` with it.
+def write_saved_model(served: Served, path: str | Path) -> None:
+    """Writes a SavedModel, with warm-up requests, to a temporary folder, then replaces `path` with it.
 
     What a killed export left unfinished is removed first. No other process may be writing to `path`.
+
+    Args:
+        served: What is written.
+        path: Folder of the SavedModel. An existing one is replaced, but for files that are not its own.
 
     Raises:
         FileExistsError: If `path` holds something other than a SavedModel.
@@ -83,9 +96,10 @@ def write_saved_model(module: tf.Module, signatures: dict, path: str | Path) -> 
     path = Path(path)
     remove_unfinished(path.parent, path.name)
     check_replaceable(path, "saved_model.pb")
+    signatures = served.endpoints()
     path.parent.mkdir(parents=True, exist_ok=True)
     options = tf.saved_model.SaveOptions(experimental_custom_gradients=False)  # they are up to a third of a graph
     with replacing(path) as new:
-        tf.saved_model.save(module, str(new), signatures=signatures, options=options)
+        tf.saved_model.save(served.module(), str(new), signatures=signatures, options=options)
         write_warm_up(signatures, new)
         keep_others(path, new, FILES)

@@ -45,8 +45,7 @@ def export_skip_gram(model: keras.Model, vocabulary: Vocabulary, path: str | Pat
     check_exportable(model, vocabulary)
     matrix = model.embedding_matrices()["tied" if model.tied else "input"]
     words, matrix = without_special_words(vocabulary, keras.ops.convert_to_numpy(matrix))
-    served = ServedWords(words, matrix)
-    write_saved_model(served, served.endpoints(), path)
+    write_saved_model(ServedWords(words, matrix), path)
 
 
 class ServedWords(tf.Module):
@@ -70,6 +69,10 @@ class ServedWords(tf.Module):
                 "similar_words": (self.similar_words, (strings, option(tf.int32))),
             }
         )
+
+    def module(self) -> tf.Module:
+        """The weights and tables that the functions use."""
+        return self
 
     def vector(self, words):
         ids, known = self._find(words)

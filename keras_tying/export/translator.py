@@ -11,15 +11,18 @@ from keras_tying.checks import check_integer, check_number
 from keras_tying.data import Subwords
 from keras_tying.data.subwords import LONGEST_SENTENCE
 from keras_tying.data.text import WHITESPACE
-from keras_tying.export.saving import check_backend, save_signatures, trace
+from keras_tying.export.saving import check_backend, module_of, trace, write_saved_model
+
+BEAM_SIZE = 5
+LENGTH_PENALTY = 1.0
 
 
 def export_translator(
     model: keras.Model,
     subwords: Subwords,
     path: str | Path,
-    beam_size: int = 5,
-    length_penalty: float = 1.0,
+    beam_size: int = BEAM_SIZE,
+    length_penalty: float = LENGTH_PENALTY,
     maximum_length: int = LONGEST_SENTENCE,
 ) -> None:
     """Writes a translation model as a SavedModel that needs only TensorFlow and tensorflow_text.
@@ -61,14 +64,19 @@ def export_translator(
     check_integer("maximum_length", maximum_length)
     check_number("length_penalty", length_penalty)
     served = ServedTranslator(model, subwords, beam_size, length_penalty, maximum_length)
-    save_signatures(model, (served.tokenizer,), served.endpoints(), path)
+    write_saved_model(served, path)
 
 
 class ServedTranslator:
     """Function of the signatures; see `export_translator`."""
 
     def __init__(
-        self, model: keras.Model, subwords: Subwords, beam_size: int, length_penalty: float, maximum_length: int
+        self,
+        model: keras.Model,
+        subwords: Subwords,
+        beam_size: int = BEAM_SIZE,
+        length_penalty: float = LENGTH_PENALTY,
+        maximum_length: int = LONGEST_SENTENCE,
     ):
         self.model = model
         self.end_id = subwords.end_id
@@ -81,6 +89,10 @@ class ServedTranslator:
         """Traced functions, by the name of the signature."""
         strings = tf.TensorSpec([None], tf.string)
         return trace({name: (self.translate, (strings,)) for name in ("serving_default", "translate")})
+
+    def module(self) -> tf.Module:
+        """The weights and tables that the functions use."""
+        return module_of(self.model, self.tokenizer)
 
     def translate(self, sentences):
         sentences = tf.strings.regex_replace(sentences, WHITESPACE, " ")  # as `Subwords.encode`

@@ -10,24 +10,12 @@ import numpy as np
 import tensorflow as tf
 
 from keras_tying.data.subwords import LONGEST_SENTENCE
-from keras_tying.export.joint_language_model import ServedJointLanguageModel
-from keras_tying.export.language_model import ServedLanguageModel
-from keras_tying.export.saving import check_backend
-from keras_tying.export.skip_gram import ServedWords
-from keras_tying.export.text import TextInGraph
-from keras_tying.export.translator import ServedTranslator
-from keras_tying.inference import (
-    TrainedJointLanguageModel,
-    TrainedLanguageModel,
-    TrainedTranslator,
-    TrainedWordVectors,
-)
+from keras_tying.export.trained import served
+from keras_tying.inference import TrainedTranslator
 from keras_tying.serving.replies import RequestError
 
 DEFAULT = tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY
 ATTENTION = "attention"
-BEAM = 5
-"""Hypotheses per sentence, as in exported translators."""
 LARGEST_ANSWER = 1_000_000
 """Numbers and texts in the answer to a request, padding included: some hundred bytes of memory each."""
 Inputs = Mapping[str, Any]
@@ -113,28 +101,11 @@ def signatures_of(trained: Any) -> dict[str, Signature]:
     Raises:
         RuntimeError: If the backend of Keras is not TensorFlow.
     """
-    check_backend()
-    owner = _served(trained)
+    owner = served(trained)
     signatures = {name: _traced(name, function, owner) for name, function in owner.endpoints().items()}
     if isinstance(trained, TrainedTranslator):
         signatures["attention"] = _attention(trained)
     return signatures
-
-
-def _served(trained: Any) -> Any:
-    """The object whose methods an export writes."""
-    match trained:
-        case TrainedLanguageModel():
-            return ServedLanguageModel(trained.model, TextInGraph(trained.vocabulary, trained.tokenization))
-        case TrainedJointLanguageModel():
-            vocabularies = trained.source_vocabulary, trained.vocabulary
-            texts = (TextInGraph(vocabulary, trained.tokenization) for vocabulary in vocabularies)
-            return ServedJointLanguageModel(trained.model, *texts)
-        case TrainedTranslator():
-            return ServedTranslator(trained.model, trained.subwords, BEAM, 1.0, LONGEST_SENTENCE)
-        case TrainedWordVectors():
-            return ServedWords(trained.words, next(iter(trained.matrices.values())))
-    raise TypeError(f"Expected a trained model, see keras_tying.inference. Received: {trained!r}")
 
 
 def _traced(name: str, function: Any, owner: Any) -> Signature:

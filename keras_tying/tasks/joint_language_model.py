@@ -249,12 +249,6 @@ class JointLanguageModelTask(Task):
     def trained(self, model: keras.Model) -> TrainedJointLanguageModel:
         return TrainedJointLanguageModel(model, self.source_vocabulary, self.vocabulary, self.recipe.data.tokenization)
 
-    def export(self, model: keras.Model, path: Path) -> None:
-        from keras_tying.export import export_joint_language_model
-
-        vocabularies = self.source_vocabulary, self.vocabulary
-        export_joint_language_model(model, *vocabularies, path, self.recipe.data.tokenization)
-
     def evaluate(self, model: keras.Model, arguments: Namespace) -> Iterator[tuple[str, dict[str, Any]]]:
         for split in ("valid", "test"):
             samples = self.samples[split]

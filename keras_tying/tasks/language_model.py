@@ -164,11 +164,6 @@ class LanguageModelTask(TextTask):
     def trained(self, model: keras.Model) -> TrainedLanguageModel:
         return TrainedLanguageModel(model, self.vocabulary, self.tokenization)
 
-    def export(self, model: keras.Model, path: Path) -> None:
-        from keras_tying.export import export_language_model
-
-        export_language_model(model, self.vocabulary, path, self.tokenization)
-
     def evaluate(self, model: keras.Model, arguments: Namespace) -> Iterator[tuple[str, dict[str, Any]]]:
         texts = {split: self.ids[split] for split in ("valid", "test")}
         ways = [f"--{name}" for name in ("temperature", "cache", "dynamic") if name in arguments.given]

@@ -131,11 +131,6 @@ class SkipGramTask(TextTask):
     def trained(self, model: keras.Model) -> TrainedWordVectors:
         return TrainedWordVectors(model, self.vocabulary)
 
-    def export(self, model: keras.Model, path: Path) -> None:
-        from keras_tying.export import export_skip_gram
-
-        export_skip_gram(model, self.vocabulary, path)
-
     def write_artifacts(self, model: keras.Model, run: Run) -> list[Path]:
         """Each embedding in word2vec's text and binary format."""
         paths = []

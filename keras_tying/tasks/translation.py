@@ -221,11 +221,6 @@ class TranslationTask(Task):
     def trained(self, model: keras.Model) -> TrainedTranslator:
         return TrainedTranslator(model, self.subwords)
 
-    def export(self, model: keras.Model, path: Path) -> None:
-        from keras_tying.export import export_translator
-
-        export_translator(model, self.subwords, path)
-
     def evaluate(self, model: keras.Model, arguments: Namespace) -> Iterator[tuple[str, dict[str, Any]]]:
         for name, value in self.measure(model, beam=arguments.beam).items():
             yield f"{name:22}  {value if isinstance(value, str) else format(value, '.2f')}", {}

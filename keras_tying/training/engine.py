@@ -301,7 +301,7 @@ def finish(task: Task, model: keras.Model, run: Run, progress: Progress) -> None
         "TensorBoard": f"tensorboard --logdir {shlex.quote(str(run.tensorboard))}",
     }
     if backend.WRITES_SAVED_MODELS:
-        task.export(model, run.saved_model)
+        _write_saved_model(task, model, run)
     else:
         places["SavedModel"] = f"not written, it needs TensorFlow: {export_command(task, run)}"
     artifacts = task.write_artifacts(model, run)
@@ -342,7 +342,13 @@ def export(task: Task, run: Run, precision: str | None = None) -> None:
             f"Received: KERAS_BACKEND={backend.NAME}"
         )
     with run.locked():
-        task.export(run.load_model(precision), run.saved_model)
+        _write_saved_model(task, run.load_model(precision), run)
+
+
+def _write_saved_model(task: Task, model: keras.Model, run: Run) -> None:
+    from keras_tying.export import export_trained  # needs TensorFlow
+
+    export_trained(task.trained(model), run.saved_model)
 
 
 def export_command(task: Task, run: Run) -> str:

@@ -37,7 +37,7 @@ SCRIPTS = {
 
 
 class Task(ABC):
-    """A kind of model with its text, loss, validation, metrics and export.
+    """A kind of model with its text, loss, validation and metrics.
 
     The engine calls the methods from `learn_vocabularies` on. `given_files`, `changes` and `initial_vectors`
     say what the arguments of its command mean; the arguments themselves are in `keras_tying/commands`.
@@ -234,10 +234,6 @@ class Task(ABC):
     @abstractmethod
     def trained(self, model: keras.Model) -> Any:
         """A trained model with its text: an object of `keras_tying.inference`."""
-
-    @abstractmethod
-    def export(self, model: keras.Model, path: Path) -> None:
-        """Writes the SavedModel. Needs the TensorFlow backend."""
 
     def write_artifacts(self, model: keras.Model, run: Run) -> list[Path]:
         """Writes what a trained run leaves besides model, export and results. Returns the paths."""

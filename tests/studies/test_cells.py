@@ -11,7 +11,7 @@ from keras_tying.tables import load_table
 from keras_tying.zoo.recipes import Published, list_recipes, load_recipe, recipe_folder
 from studies.cards import card_pages, read_recipes, recipe_table
 from studies.cells import Cell, Cells, cell_table, counts_text, read_cells
-from studies.joint_grid import load_study
+from studies.joint_study import load_study
 
 ZOO = recipe_folder()
 CELLS = read_cells(ZOO)

@@ -9,8 +9,8 @@ from keras_tying.zoo.recipes import recipe_folder
 from studies.augmented_loss import draw_distances
 from studies.cards import draw_curve, read_recipes
 from studies.compare import draw_validation, read_history
-from studies.joint_grid import load_study, results_file
 from studies.joint_language_models import draw_curves, draw_position_weights, measured_curves
+from studies.joint_study import load_study, results_file
 from studies.low_perplexity import curves, draw_budget
 from studies.plots import data_of, panel, write_png
 from studies.results import read_results
