@@ -137,8 +137,8 @@ INTRODUCTION = """# Speed and memory
   and the text is random.
 - **Contenders.** keras-tying and stock Keras do up to {steps} steps per call (`steps_per_execution`). PyTorch is not
   compiled. Except in the parts on JAX, it ran in processes that had imported TensorFlow. Without TensorFlow it trains
-  the small and the medium model about as fast, and a large output layer is twice as fast. For the other parts this was
-  not measured. JoeyNMT takes part in translation if it is installed.
+  the small and the medium model about as fast, and its adaptive softmax is more than twice as fast. For the other parts
+  this was not measured. JoeyNMT takes part in translation if it is installed.
 - **Matrix products** alone are slower with TensorFlow than with PyTorch in most sizes: see [matrix
   products](#matrix-products), and [how much of a step they take](#operations-of-tensorflow).
 - **Parts of a step** and the growth with the size are not among the cases of [{better}](#{anchor}).

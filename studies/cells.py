@@ -78,7 +78,7 @@ class PublishedTable(Section):
             for column, published in columns.items():
                 if column != "recipe":
                     keys = [key.format(**names, column=column) for key in self.path]
-                    better = "equal" if column == "parameters" or published.startswith(ABOUT) else self.better
+                    better = "equal" if column == "parameters" else self.better
                     values = values_at(results, keys)
                     other = {name: values_at(seeds, keys) for name, seeds in others.items()}
                     place = (self.paper, self.table, row, self.text, column)
@@ -136,11 +136,10 @@ class Cell:
     @property
     def reached(self) -> bool | None:
         """Whether the mean, rounded as the published number is, reaches it; `None` if they cannot be compared."""
-        if self.measured is None or self.own_split:
+        if self.measured is None or self.own_split or self.published.startswith(ABOUT):
             return None
-        printed = self.published.removeprefix(ABOUT)
-        unit = UNITS.get(printed[-1], 1.0)
-        digits = printed.rstrip("".join(UNITS))
+        unit = UNITS.get(self.published[-1], 1.0)
+        digits = self.published.rstrip("".join(UNITS))
         published, decimals = float(digits), len(digits.partition(".")[2])
         mean = float(f"{self.measured / unit:.{decimals}f}")
         return {"lower": mean <= published, "higher": mean >= published, "equal": mean == published}[self.better]
@@ -229,7 +228,9 @@ def counts_text(cells: list[Cell]) -> str:
         "correlations between embeddings and numbers of parameters must be equal."
     )
     more = f" {len(roughly)} more are measured on another split of the text ({texts}) and do not count."
-    return counts + (more if roughly else "")
+    about = sum(bool(cell.values) and cell.published.startswith(ABOUT) for cell in cells)
+    only_about = f" {about} more is measured where the paper prints “about”, and does not count."
+    return counts + (more if roughly else "") + (only_about if about else "")
 
 
 def cell_table(cells: list[Cell]) -> str:
