@@ -105,7 +105,7 @@ def _evaluate(task_class: type[Task], arguments: argparse.Namespace) -> int:
 
 def _change_data_dir(task: Task, folder: Path, data_dir: Path) -> None:
     """Makes a task read its corpus from another folder. Raises ValueError if it has a text of its own."""
-    if task.settings.files or task.settings.prepared:
+    if not task.reads_corpus:
         raise ValueError(f"{folder} has a text of its own, not a corpus. Received: --data-dir {data_dir}")
     check_data_dir(task.recipe.data.corpus, data_dir)
     task.settings = task.settings.model_copy(update={"data_dir": str(data_dir.absolute())})
@@ -113,16 +113,17 @@ def _change_data_dir(task: Task, folder: Path, data_dir: Path) -> None:
 
 def _store(run: Run, history: Any, metrics: dict[str, Any]) -> bool:
     """Adds metrics to the results of a run, if they are still those of this training. Returns whether it did."""
-    now = run.read_results()
-    if now.get("history") != history:
-        log.warning("%s was trained meanwhile: its results do not get metrics of the earlier model.", run.folder)
-        return False
     try:
-        run.write_results(now | metrics)
+        with run.changing_results():
+            now = run.read_results()
+            if now.get("history") == history:
+                run.write_results(now | metrics)
+                return True
+            log.warning("%s was trained meanwhile: its results do not get metrics of the earlier model.", run.folder)
+            return False
     except OSError as error:
         log.warning("What is measured here is not stored: %s", error)
         return False
-    return True
 
 
 def _trained(task_class: type[Task], model: str | Path) -> list[tuple[Task, Path]]:

@@ -28,6 +28,7 @@ from keras_tying.data.word_vectors import vectors_by_word
 from keras_tying.files import sha256_of
 from keras_tying.inference import TrainedJointLanguageModel
 from keras_tying.inference.joint_language_model import model_inputs, sample_perplexity
+from keras_tying.models import JointLanguageModel
 from keras_tying.tasks.markdown import markdown
 from keras_tying.training.batches import BlockBatches
 from keras_tying.training.runs import Run, RunSettings, real_paths
@@ -45,6 +46,7 @@ class JointLanguageModelTask(Task):
     """NNLM, NNJM or NNJM-Global on aligned sentence pairs."""
 
     name = "joint_language_model"
+    model_class = JointLanguageModel
     vocabulary_kinds = MappingProxyType({"source_vocabulary.txt": Vocabulary, "vocabulary.txt": Vocabulary})
     best_metric = "val_perplexity"
     unit = "samples"

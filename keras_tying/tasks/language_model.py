@@ -16,6 +16,7 @@ from keras_tying.files import write_atomically
 from keras_tying.inference import DynamicEvaluation, NeuralCache, TemperedSoftmax, TrainedLanguageModel
 from keras_tying.inference.dynamic_evaluation import check_training_text
 from keras_tying.inference.language_model import check_length, mc_perplexity, stream_perplexity
+from keras_tying.models import LanguageModel
 from keras_tying.tasks.markdown import markdown
 from keras_tying.tasks.text import TextTask, open_corpus
 from keras_tying.training.batches import BlockBatches
@@ -33,6 +34,7 @@ class LanguageModelTask(TextTask):
     """A recurrent language model of the zoo on one text."""
 
     name = "language_model"
+    model_class = LanguageModel
     splits = SPLITS
 
     ids: dict[str, np.ndarray | PreparedText]

@@ -22,6 +22,7 @@ from keras_tying.data.skip_gram import check_enough_words, noise_distribution
 from keras_tying.data.word_vectors import check_words
 from keras_tying.inference import TrainedWordVectors
 from keras_tying.metrics import nearest_neighbours
+from keras_tying.models import SkipGram
 from keras_tying.tasks.markdown import markdown
 from keras_tying.tasks.text import TextTask, open_corpus
 from keras_tying.training.batches import EpochBatches
@@ -40,6 +41,7 @@ class SkipGramTask(TextTask):
     """Skip-gram word vectors, untied or tied."""
 
     name = "skip_gram"
+    model_class = SkipGram
     splits = ("train",)
     validation_metrics = ()
 

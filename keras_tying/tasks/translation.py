@@ -28,6 +28,7 @@ from keras_tying.data import (
 from keras_tying.inference import TrainedTranslator
 from keras_tying.inference.translator import pair_perplexity
 from keras_tying.metrics import translation_scores
+from keras_tying.models import Translator
 from keras_tying.tasks.markdown import markdown_table
 from keras_tying.training.batches import RowBatches
 from keras_tying.training.task import Task
@@ -44,6 +45,7 @@ class TranslationTask(Task):
     """A translator of the zoo on one parallel text, with subwords of both languages together."""
 
     name = "translation"
+    model_class = Translator
     vocabulary_kinds = MappingProxyType({"subwords.model": Subwords})
     default_loss_arguments = MappingProxyType({"reduction": "mean_with_sample_weight"})
     best_metric = "val_bleu"
@@ -91,6 +93,11 @@ class TranslationTask(Task):
     @property
     def epoch_size(self) -> int:
         return self.pairs["train"].target_tokens
+
+    @property
+    def reads_corpus(self) -> bool:
+        """Also for validation and test text of prepared pairs."""
+        return not self.settings.files
 
     def corpus(self) -> ParallelCorpus:
         """The text in splits; of a prepared text only those that are measured."""

@@ -32,7 +32,7 @@ from keras_tying.training.progress import Progress, read_progress
 from keras_tying.training.runs import Run
 from keras_tying.training.saving import BestEpoch, SaveCheckpoints
 from keras_tying.training.task import SCRIPTS, Task
-from keras_tying.training.tensorboard import TensorBoardLog, write_embeddings, write_hyper_parameters
+from keras_tying.training.tensorboard import TensorBoardLog, write_embeddings, write_hyper_parameters, write_words
 
 STEPS_PER_EXECUTION = 20
 """Training steps per compiled call. Losses are read between calls."""
@@ -190,6 +190,8 @@ def fit(
     _fit_epochs(model, batches, (epochs, left_out), optimisation.patience, progress, callbacks, checkpoints)
     if not progress.history:  # of no epochs
         build_optimizer(model)
+        if not restored:
+            checkpoints.save_start(model)
     elif best is None:
         use_averaged_weights(model)
     else:
@@ -311,15 +313,18 @@ def finish(task: Task, model: keras.Model, run: Run, progress: Progress) -> None
         "parameters": model.count_params(),
         **training_record(task.settings, progress, task.unit, task.epoch_size),
     }
-    try:
-        earlier = run.read_results()
-    except ValueError:  # they are damaged, and written anew here
-        earlier = {}
-    no_epoch_trained = json_values(earlier.get("history")) == results["history"]
-    if no_epoch_trained:  # what `--evaluate` measured still holds
-        results = earlier | results
-    run.write_results(results)
+    with run.changing_results():
+        try:
+            earlier = run.read_results()
+        except ValueError:  # they are damaged, and written anew here
+            earlier = {}
+        no_epoch_trained = json_values(earlier.get("history")) == results["history"]
+        if no_epoch_trained:  # what `--evaluate` measured still holds
+            results = earlier | results
+        run.write_results(results)
     write_hyper_parameters(run.tensorboard, task.settings, model, results)
+    if not progress.history:  # with the first epoch they were written
+        write_words(run.tensorboard, task.word_frequencies(model))
     write_embeddings(run.tensorboard, model.embedding_matrices())
     if artifacts:
         places["also written"] = ", ".join(map(str, artifacts))

@@ -137,12 +137,13 @@ class Run:
         Raises:
             FileNotFoundError: If there is none.
         """
-        below = sorted(path.parent for path in Path(folder).glob("*/config.toml"))
-        folders = [Path(folder), *(each for each in below if not each.name.startswith("."))]  # those are unfinished
-        found = [cls(each) for each in folders if (each / "config.toml").is_file()]
+        if cls(folder).config.is_file():
+            return [cls.open(folder)]
+        below = sorted(path.parent for path in Path(folder).glob("*/config.toml") if path.is_file())
+        found = [cls.open(each) for each in below if not each.name.startswith(".")]  # those are unfinished
         if not found:
             raise FileNotFoundError(f"{folder} is not a run: there is no config.toml in it or in a folder below it.")
-        return [cls.open(run.folder) for run in found]
+        return found
 
     def check_free(self) -> None:
         """Checks that the folder is new or empty, and can be made.
@@ -289,6 +290,12 @@ class Run:
                 f"{self.results} is damaged: {error}. Measure the run again with --resume {self.folder}"
             ) from None
         return results
+
+    @contextmanager
+    def changing_results(self) -> Iterator[None]:
+        """Within it no other process changes `results.json`."""
+        with locked(self.folder / "results.lock"):
+            yield
 
     def write_results(self, results: dict[str, Any]) -> None:
         """Writes `results.json`. Numbers that are not finite are `null` there."""

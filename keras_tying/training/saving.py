@@ -146,6 +146,12 @@ class SaveCheckpoints(keras.callbacks.Callback):
                 f"the number of replicas. Received: {self.batches:,}. Continue it with those that it had before."
             )
 
+    def save_start(self, model: keras.Model) -> None:
+        """Saves a model that no epoch trains, so that the run can be resumed. It has an optimizer with variables."""
+        self.set_model(model)
+        self.on_train_begin()
+        self._save(self._read())
+
     def stop_on_signals(self):
         """A context in which SIGINT, SIGTERM and SIGHUP stop training after a checkpoint."""
 

@@ -25,7 +25,8 @@ LOSSES = {"cross_entropy": SequenceCrossEntropy, "augmented": AugmentedLoss, "sa
 """Losses by their name in recipes."""
 
 OF_A_PACKAGE = "It depends on the version of Python (of Babel for translators): use that of the run."
-"""What to do if a text has changed that comes with a package."""
+OF_THIS_LIBRARY = "It depends on the version of keras-tying: use that of the run, or train anew."
+"""What to do if a text has changed that comes with a package, or that this library makes of a download."""
 
 SCRIPTS = {
     "language_model": "train/lm.py",
@@ -51,6 +52,8 @@ class Task(ABC):
 
     name: ClassVar[str]
     """The value of the key `task` in its recipes."""
+    model_class: ClassVar[type[keras.Model]]
+    """Class of its models."""
     vocabulary_kinds: ClassVar[Mapping[str, type[Any]]]
     """Class of each vocabulary, by file name."""
     default_loss_arguments: ClassVar[Mapping[str, Any]] = MappingProxyType({})
@@ -147,11 +150,18 @@ class Task(ABC):
                 if isinstance(part, Path):
                     check_fingerprint(part, "text this run was made with", before, now)
                 else:
-                    name = f"The {split} text of {self.recipe.data.corpus!r}"
-                    check_fingerprint(name, "text this run was made with", before, now, OF_A_PACKAGE)
+                    corpus = self.recipe.data.corpus
+                    remedy = OF_A_PACKAGE if corpus == "embedded" else OF_THIS_LIBRARY
+                    name = f"The {split} text of {corpus!r}"
+                    check_fingerprint(name, "text this run was made with", before, now, remedy)
         self.settings = self.settings.model_copy(update={"text": found})
         self.load_text()
         self._text_is_open = True
+
+    @property
+    def reads_corpus(self) -> bool:
+        """Whether text of a named corpus is read, from the folder `data_dir` of the settings."""
+        return not (self.settings.files or self.settings.prepared)
 
     @abstractmethod
     def load_text(self) -> None:
@@ -165,7 +175,8 @@ class Task(ABC):
         """A model of the zoo: the recipe's arguments and the sizes of the text.
 
         Raises:
-            ValueError: If the model does not take the arguments, or they contain a size of the text.
+            ValueError: If the model does not take the arguments, they contain a size of the text, or it is of another
+                task.
         """
         model = self.recipe.model
         if ignored := [name for name in sizes if name in model.arguments]:
@@ -173,9 +184,15 @@ class Task(ABC):
                 f"model.{ignored[0]} is that of the text. Received: {model.arguments[ignored[0]]!r}. Leave it out."
             )
         try:
-            return zoo.create_model(model.name, **model.arguments, **sizes)
+            created = zoo.create_model(model.name, **model.arguments, **sizes)
         except TypeError as error:
             raise ValueError(f"The model {model.name!r} does not take the recipe's arguments: {error}") from None
+        if not isinstance(created, self.model_class):
+            raise ValueError(
+                f"{SCRIPTS[self.name]} trains models of the class {self.model_class.__name__}. Received: model.name="
+                f"{model.name!r}, which makes a {type(created).__name__}. Choose another model.name."
+            )
+        return created
 
     @abstractmethod
     def describe(self, model: keras.Model) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 
 import tomlkit
 
-from keras_tying.files import supersede, write_atomically
+from keras_tying.files import locked, supersede, write_atomically
 from keras_tying.zoo.recipes import DECIDING, Measured, Recipe, list_recipes, load_recipe, recipe_file, recipe_folder
 
 
@@ -30,14 +30,15 @@ def record_measured(name: str, trained: Recipe, results: dict[str, Any]) -> None
     assert path is not None  # it is recordable
     measured = Measured(**{key: value for key, value in results.items() if key in Measured.model_fields})
     first = results_path(name)
-    if first.exists() and json.loads(first.read_bytes())["seed"] != measured.seed:
-        write_results(f"{name}_s{measured.seed}", results)
-        return
-    document = tomlkit.parse(path.read_text(encoding="utf-8"))
-    table: Any = document if path.stem == name else document["rows"][name.removeprefix(f"{path.stem}_")]
-    table["measured"] = measured.model_dump(exclude_none=True)
-    write_results(name, results)
-    write_atomically(path, tomlkit.dumps(document).encode())
+    with locked(recipe_folder() / "records.lock"):  # other rows of the file, or seeds, may be recorded at the same time
+        if first.exists() and json.loads(first.read_bytes())["seed"] != measured.seed:
+            write_results(f"{name}_s{measured.seed}", results)
+            return
+        document = tomlkit.parse(path.read_text(encoding="utf-8"))
+        table: Any = document if path.stem == name else document["rows"][name.removeprefix(f"{path.stem}_")]
+        table["measured"] = measured.model_dump(exclude_none=True)
+        write_results(name, results)
+        write_atomically(path, tomlkit.dumps(document).encode())
 
 
 def check_recordable(name: str, trained: Recipe) -> None:

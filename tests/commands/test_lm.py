@@ -120,6 +120,7 @@ def test_a_run_leaves_everything_in_its_folder(tmp_path, recipe, text_files, run
         "config.toml",
         "model.keras",
         "results.json",
+        "results.lock",
         "saved_model",
         "tensorboard",
         "training.lock",

@@ -23,6 +23,7 @@ def test_all_three_models_leave_everything_in_their_folders(tmp_path, bitext, ru
             "config.toml",
             "model.keras",
             "results.json",
+            "results.lock",
             "saved_model",
             "source_vocabulary.txt",
             "tensorboard",

@@ -177,6 +177,11 @@ def test_training_goes_on_from_the_mean_of_several_models(command, tmp_path):
     assert (results["epochs"], results["history"]) == (0, [])
     _, printed, _ = command("lm", "--evaluate", "untrained")
     assert f"test  perplexity {results['test_perplexity']:8.2f} over" in printed
+    assert (tmp_path / "untrained" / "tensorboard" / "tied_words.tsv").is_file()
+    assert command("lm", "--resume", "untrained")[0] == 0
+    assert Run(tmp_path / "untrained").read_results()["test_perplexity"] == results["test_perplexity"]
+    assert command("lm", "--resume", "untrained", "--epochs", 1)[0] == 0
+    assert Run(tmp_path / "untrained").read_results()["test_perplexity"] < results["test_perplexity"]
 
 
 @pytest.mark.parametrize(

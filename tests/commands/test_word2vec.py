@@ -71,7 +71,7 @@ def test_an_interrupted_run_ends_like_an_undisturbed_one_on_prepared_text_bit_fo
 
     assert {path.name for path in undisturbed.iterdir()} == {
         *("checkpoints", "config.toml", "model.keras", "results.json", "saved_model", "tensorboard", "vocabulary.txt"),
-        "training.lock",
+        *("results.lock", "training.lock"),
         *("input.txt", "input.bin", "output.txt", "output.bin"),
     }
     own = tmp_path / "own.txt"

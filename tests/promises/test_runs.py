@@ -86,6 +86,11 @@ def refused(*command, message):
         (["--set", "optimisation.epocks=1"], "epocks"),
         (["--set", "model.dropout=1"], "dropout"),
         (["--set", "model.vocabulary_size=5"], "model.vocabulary_size is that of the text. Received: 5"),
+        (
+            ["--set", "model.name=skip_gram", "model.arguments={{}}"],
+            "train/lm.py trains models of the class LanguageModel. Received: model.name='skip_gram', which makes a "
+            "SkipGram. Choose another model.name.",
+        ),
         (["--set", "optimisation.sequence_length=999"], "a shorter sequence length"),
         (
             ["--set", "optimisation.optimizer=adam", "optimisation.decoupled_weight_decay=0.1"],

@@ -1,5 +1,6 @@
 import dataclasses
 import gzip
+import re
 import sys
 
 import numpy as np
@@ -185,3 +186,19 @@ def test_a_worker_reads_the_rows_of_its_only_replica_untuned(monkeypatch):
 
 def batches_of(text):
     return zip(text.inputs.reshape(-1, 4, 2), text.targets.reshape(-1, 4, 2), strict=True)
+
+
+@pytest.mark.parametrize(
+    ("corpus", "remedy"),
+    [
+        ("embedded", "It depends on the version of Python (of Babel for translators): use that of the run."),
+        ("bbc", "It depends on the version of keras-tying: use that of the run, or train anew."),
+    ],
+)
+def test_another_text_of_a_corpus_is_refused_with_what_it_depends_on(monkeypatch, corpus, remedy):
+    task = make_task(300)
+    task.recipe = task.recipe.model_copy(update={"data": TextData(corpus=corpus)})
+    task.settings = task.settings.model_copy(update={"text": {"train": ["a" * 64]}})
+    monkeypatch.setattr(task, "text_parts", lambda: {"train": [["one line"]]})
+    with pytest.raises(ValueError, match=f"^The train text of '{corpus}' is not the text .*{re.escape(remedy)}"):
+        task.open_text()

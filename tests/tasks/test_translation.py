@@ -132,6 +132,14 @@ def test_blank_files_are_named(pairs, subwords, tmp_path):
         task.load_text()
 
 
+def test_prepared_pairs_of_a_corpus_are_measured_on_text_in_its_folder(pairs, subwords):
+    task = task_of(pairs, subwords)
+    task.settings = task.settings.model_copy(update={"prepared": "pairs"})
+    assert task.reads_corpus
+    task.settings = task.settings.model_copy(update={"files": {"valid": [["a", "b"]], "test": [["c", "d"]]}})
+    assert not task.reads_corpus
+
+
 def test_the_epoch_of_the_best_bleu_is_kept(trained):
     _, run, progress = trained
     best = CheckpointStore(run.best).newest()

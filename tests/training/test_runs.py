@@ -73,6 +73,13 @@ def test_what_a_kill_leaves_beside_a_run_is_no_run_and_does_not_stand_in_its_way
     assert [found.folder for found in Run.find(tmp_path)] == [run.folder]
 
 
+def test_a_run_within_a_run_is_not_found_with_it(tmp_path):
+    outer = Run.create(tmp_path / "outer", SETTINGS, write)
+    inner = Run.create(tmp_path / "outer" / "inner", SETTINGS, write)
+    assert [found.folder for found in Run.find(outer.folder)] == [outer.folder]
+    assert [found.folder for found in Run.find(inner.folder)] == [inner.folder]
+
+
 def test_settings_hold_the_sha256_of_each_file_and_the_names_of_all_runs(tmp_path):
     made = Run.create_together({tmp_path / name: (SETTINGS, write) for name in "ab"})
     for run in made:

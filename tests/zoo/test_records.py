@@ -1,8 +1,10 @@
 import json
+from threading import Thread
 
 import pytest
 import tomlkit
 
+from keras_tying.zoo import records
 from keras_tying.zoo.changed_recipes import changed_recipe
 from keras_tying.zoo.recipes import load_recipe
 from keras_tying.zoo.records import record_measured
@@ -57,3 +59,21 @@ def test_results_of_a_row_are_recorded_in_the_row(folder):
     record_measured("mine_tied", recipe, {**MEASURED, "versions": {"keras": "3"}})
     assert load_recipe("mine_tied").measured.seed == 3
     assert load_recipe("mine_untied").measured is None
+
+
+def test_two_rows_can_be_recorded_at_the_same_time(folder, monkeypatch):
+    rows = "[rows.untied]\n[rows.tied]\nmodel.arguments.tied = true\n"
+    (folder / "mine.toml").write_text(f'[model]\nname = "ptb_small"\n{rows}')
+    results, write = {**MEASURED, "versions": {"keras": "3"}}, records.write_results
+    other = Thread(target=record_measured, args=("mine_untied", load_recipe("mine_untied"), results))
+
+    def write_while_another_records(name, results):
+        if name == "mine_tied":
+            other.start()
+            other.join(0.5)  # it waits until this one has ended
+        return write(name, results)
+
+    monkeypatch.setattr(records, "write_results", write_while_another_records)
+    record_measured("mine_tied", load_recipe("mine_tied"), results)
+    other.join()
+    assert [load_recipe(f"mine_{row}").measured.seed for row in ("tied", "untied")] == [3, 3]
