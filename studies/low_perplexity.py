@@ -24,9 +24,9 @@ class Size(Section):
     """Folder in the zoo's results whose files `NAME_sN.json` are rows of the table."""
     recipes: list[str] = Field(default_factory=list)
     """Recipes whose recorded results are rows too."""
-    continued: dict[str, str] = Field(default_factory=dict)
-    """The run that each continued run starts from; epochs and time of both count. In this order, if one continues
-    another."""
+    continued: dict[str, str | list[str]] = Field(default_factory=dict)
+    """The run that each continued run starts from: that of the same seed, or with `NAME_sN` of the seed N. Several
+    names for the mean of their weights. Epochs and time of all count. In this order, if one continues another."""
 
 
 class Page(Section):
@@ -54,11 +54,22 @@ def runs_of(size: Size, results: Path) -> dict[str, list[dict[str, Any]]]:
     for name, start in size.continued.items():
         if name not in runs:  # not measured
             continue
-        firsts = {seed["seed"]: seed for seed in runs.get(start, [])}
-        if missing := [seed["seed"] for seed in runs[name] if seed["seed"] not in firsts]:
-            raise ValueError(f"{name} continues {start}, which has no results of seed {missing[0]}")
-        runs[name] = [seed | {"start": firsts[seed["seed"]]} for seed in runs[name]]
+        starts = [start] if isinstance(start, str) else start
+        runs[name] = [
+            seed | {"starts": [_start_of(runs, name, start, seed["seed"]) for start in starts]} for seed in runs[name]
+        ]
     return runs
+
+
+def _start_of(runs: dict[str, list[dict[str, Any]]], name: str, start: str, seed: int) -> dict[str, Any]:
+    """The results that a run continues, given as `NAME` or `NAME_sN`."""
+    first, _, number = start.rpartition("_s")
+    if number.isdigit():
+        start, seed = first, int(number)
+    for results in runs.get(start, []):
+        if results["seed"] == seed:
+            return results
+    raise ValueError(f"{name} continues {start}, which has no results of seed {seed}")
 
 
 def run_table(runs: dict[str, list[dict[str, Any]]]) -> str:
@@ -109,8 +120,11 @@ def hours(seeds: list[dict[str, Any]]) -> str:
 
 
 def trainings(results: dict[str, Any]) -> list[dict[str, Any]]:
-    """The trainings of a run: those that it continues, and its own."""
-    return [*(trainings(results["start"]) if "start" in results else []), results]
+    """The trainings of a run: those that it continues, each once, and its own."""
+    before: list[dict[str, Any]] = []
+    for start in results.get("starts", []):
+        before += [each for each in trainings(start) if not any(each is other for other in before)]
+    return [*before, results]
 
 
 def on_gpu(results: dict[str, Any]) -> bool:
@@ -129,13 +143,16 @@ def own_core_hours(results: dict[str, Any]) -> float:
 
 
 def curves(folder: Path) -> dict[str, dict[str, list[tuple[float, float]]]]:
-    """The curve of each run's first seed, by the title of its size and its name. Runs on a GPU have none."""
+    """The curve of each run's first seed, by the title of its size and its name.
+
+    Runs on a GPU or of no epochs have none.
+    """
     content = load_table(Page, folder / "studies" / "low_perplexity.toml")
     return {
         size.title: {
             name: curve(seeds[0])
             for name, seeds in runs_of(size, folder / "results").items()
-            if not any(map(on_gpu, trainings(seeds[0])))
+            if seeds[0]["history"] and not any(map(on_gpu, trainings(seeds[0])))
         }
         for size in content.sizes
     }

@@ -106,6 +106,8 @@ def masked_softmax(scores, mask=None):
     if mask is None:
         return ops.softmax(scores, axis=-1)
     live = ops.cast(mask, scores.dtype)
-    scores = ops.where(mask, scores, EXCLUDED.get(keras.backend.standardize_dtype(scores.dtype), -1e38))
-    weights = ops.exp(scores - ops.max(scores, axis=-1, keepdims=True)) * live
+    excluded = EXCLUDED.get(keras.backend.standardize_dtype(scores.dtype), -1e38)
+    scores = ops.where(mask, scores, excluded)
+    # An initial value, because PyTorch has no largest element of a batch without rows.
+    weights = ops.exp(scores - ops.max(scores, axis=-1, keepdims=True, initial=excluded)) * live
     return weights / ops.maximum(ops.sum(weights, axis=-1, keepdims=True), keras.config.epsilon())

@@ -41,9 +41,14 @@ def lstm_loop(layer, sequences, initial_state, mask, training, masks):
     Returns:
         The last output `[B, H]`, the outputs `[B, T, H]`, and the last hidden and cell state.
     """
-    if layer.cap_input_gate or masks.kernel is not None:
+    if layer.cap_input_gate or masks.kernel is not None or not has_steps_of_lstm(layer):
         return scan_loop(layer, sequences, initial_state, mask, masks)
     return layer.keras_loop(sequences, initial_state, mask, training)
+
+
+def has_steps_of_lstm(layer):
+    """Whether the steps of a layer are those of an LSTM: those of a subclass may be others."""
+    return all(getattr(type(layer), name) is getattr(LSTM, name) for name in STEPS)
 
 
 def scan_loop(layer, sequences, initial_state, mask, masks):
@@ -127,6 +132,10 @@ def masked_outputs(layer, states, mask):
     if not layer.zero_output_for_mask:
         mask = ops.cumsum(ops.cast(mask, "int32"), axis=1) > 0
     return ops.where(ops.expand_dims(mask, -1), states, ops.zeros((), states.dtype))
+
+
+STEPS = ("recurrence_weights", "prepare", "gates", "next_states")
+"""Methods of a layer that a subclass can change."""
 
 
 @keras.saving.register_keras_serializable("keras_tying")

@@ -5,7 +5,7 @@ from keras import ops
 
 from keras_tying.checks import check_integer
 from keras_tying.layers.initial_weights import another
-from keras_tying.layers.lstm import LSTM, product, scan_loop
+from keras_tying.layers.lstm import LSTM, product
 
 
 @keras.saving.register_keras_serializable("keras_tying")
@@ -82,9 +82,6 @@ class MogrifierLSTM(LSTM):
             for i, shape in enumerate(shapes)
         ]
         return *matrices, self.add_weight(shape=(outputs,), initializer="zeros", name=f"round_{number}_bias")
-
-    def _loop(self, sequences, initial_state, mask, training, masks):
-        return scan_loop(self, sequences, initial_state, mask, masks)
 
     def recurrence_weights(self, masks):
         """Those of `LSTM`, and then the matrices and the bias of each round."""

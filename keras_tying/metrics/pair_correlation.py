@@ -27,7 +27,8 @@ def pair_correlations(matrices: Mapping[str, np.ndarray]) -> dict[tuple[str, str
         The correlation of each pair of embeddings; `None` if all cosines of one embedding are equal.
 
     Raises:
-        ValueError: If there are fewer than three words, or the embeddings have different numbers of words.
+        ValueError: If there are fewer than three words, the embeddings have different numbers of words, or a number is
+            NaN or infinite.
 
     Example:
 
@@ -43,6 +44,10 @@ def pair_correlations(matrices: Mapping[str, np.ndarray]) -> dict[tuple[str, str
     sizes = {len(matrix) for matrix in matrices.values()}
     if len(sizes) != 1 or min(sizes) < 3:
         raise ValueError(f"Expected embeddings of the same words, at least three. Received: {sorted(sizes)} words.")
+    if wrong := [name for name, matrix in matrices.items() if not np.isfinite(matrix).all()]:
+        raise ValueError(
+            f"Expected finite vectors. Received: {wrong[0]!r} with NaN or infinity. Leave these words out."
+        )
     rows = {name: unit_rows(matrix) for name, matrix in matrices.items()}
     centred, squares = {}, {}
     for name, matrix in rows.items():

@@ -133,7 +133,8 @@ def without_logits(model):
     """A model with the layers of another one, which trains without keeping logits.
 
     Both models have the same variables: what trains one, trains the other. Padding that has a mask is left out of the
-    loss, also with a `ReversibleEmbedding` of Keras, whose own scores have no mask.
+    loss. With a `ReversibleEmbedding` of Keras, whose own scores have no mask, this needs a loss of this library, as
+    without the argument `loss` of `compile`: other losses take its logits and count the padding.
 
     Args:
         model: A functional or built `Sequential` model with one output, which a `TiedEmbedding`,

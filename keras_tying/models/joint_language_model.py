@@ -184,13 +184,13 @@ class JointLanguageModel(ChangedCopies, NextWordModel):
     def hidden_states(self, inputs, training=None):
         """Hidden states `[B, H]` before the output embedding, from word ids."""
         source = self._source_features(inputs, training)
-        hidden = ops.concatenate([*source, self._concatenated(self.embedding(inputs["history"]))], -1)
+        hidden = ops.concatenate([*source, self._concatenated(self.embedding(inputs["history"]), self.order - 1)], -1)
         return apply_layers(self.hidden_layers, hidden, training=training)
 
     def _source_features(self, inputs, training):
         """List of the vectors of window and global context that the model has, each `[B, width]`."""
         if not self.global_context:
-            return [self._concatenated(self.source_embedding(inputs["window"]))] if self.window else []
+            return [self._concatenated(self.source_embedding(inputs["window"]), self.window)] if self.window else []
         sentence = ops.cast(inputs["sentence"], "int32")
         lengths = ops.sum(ops.cast(sentence > PAD_ID, "int32"), axis=-1)
         # Padded with the end of the sentence, which a fixed split includes in its means.
@@ -201,14 +201,14 @@ class JointLanguageModel(ChangedCopies, NextWordModel):
         # One lookup for both, because its gradient has the size of the vocabulary.
         vectors = self.source_embedding(ops.concatenate([ops.cast(inputs["window"], "int32"), sentence], axis=-1))
         window, sentence_vectors = vectors[:, : self.window], vectors[:, self.window :]
-        return [self._concatenated(window), self._context(sentence_vectors, sentence, lengths, training)]
+        return [self._concatenated(window, self.window), self._context(sentence_vectors, sentence, lengths, training)]
 
     def _context(self, vectors, sentence, lengths, training):
         section_means, *layers = self.global_context
         return apply_layers(layers, section_means(vectors, sentence, lengths), training=training)
 
-    def _concatenated(self, vectors):
-        return ops.reshape(vectors, (-1, vectors.shape[1] * vectors.shape[2]))
+    def _concatenated(self, vectors, words):
+        return ops.reshape(vectors, (-1, words * vectors.shape[2]))
 
     def embedding_matrices(self):
         """The embeddings `[V, d]` by role: `source` if there is one, and `input` and `output`, or `tied`."""

@@ -208,7 +208,7 @@ class SkipGram(ChangedCopies, ComposedModel):
         contexts, negatives = (ops.cast(inputs[name], "int32") for name in ("contexts", "negatives"))
         pairs = ops.cast(inputs["pairs"], "float32")
         differ = ops.cast(contexts[:, :, None] != negatives[:, None, :], "float32")  # [R, C, N]
-        drawn = ops.matmul(pairs, differ) * (self.negatives / negatives.shape[-1])
+        drawn = ops.matmul(pairs, differ) * (self.negatives / ops.cast(ops.shape(negatives)[-1], "float32"))
         met = ops.concatenate([pairs, ops.zeros_like(drawn)], -1)
         return ops.concatenate([contexts, negatives], -1), met, ops.concatenate([pairs, drawn], -1)
 

@@ -299,3 +299,21 @@ def test_float64_stays_float64(rng):
 def test_weight_drop_must_be_a_rate():
     with pytest.raises(ValueError, match=r"`weight_drop` must be in \[0, 1\). Received: weight_drop=1"):
         LSTM(5, weight_drop=1)
+
+
+@pytest.mark.parametrize("method", ["next_states", "gates", "prepare", "recurrence_weights"])
+def test_the_steps_of_a_subclass_are_those_that_run(rng, method):
+    used = []
+
+    def changed(self, *arguments):
+        used.append(method)
+        return getattr(LSTM, method)(self, *arguments)
+
+    layer = type("Changed", (LSTM,), {method: changed})(5, return_sequences=True)
+    inputs = rng.normal(size=(2, 3, 4)).astype("float32")
+    outputs = layer(inputs)
+    assert used
+    plain = LSTM(5, return_sequences=True)
+    plain.build(inputs.shape)
+    plain.set_weights(layer.get_weights())
+    np.testing.assert_allclose(outputs, plain(inputs), rtol=1e-5, atol=1e-6)

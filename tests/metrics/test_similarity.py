@@ -89,3 +89,11 @@ def test_nearest_neighbours_have_the_largest_cosines(rng):
 def test_the_number_of_neighbours_is_limited_by_the_vocabulary():
     nearest, _ = nearest_neighbours(np.zeros((3, 2)), np.array([1]), 9)
     assert sorted(nearest[0].tolist()) == [0, 2]
+
+
+def test_vectors_that_are_not_finite_are_refused(rng):
+    matrix = rng.normal(size=(6, 3))
+    other = matrix.copy()
+    other[2] = np.nan
+    with pytest.raises(ValueError, match=r"^Expected finite vectors\. Received: 'b' with NaN or infinity\."):
+        pair_correlations({"a": matrix, "b": other})

@@ -1,6 +1,7 @@
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 import keras_tying as kt
 from keras_tying.layers import SectionMeans, TiedEmbedding
@@ -283,3 +284,12 @@ def test_a_copy_shares_the_layers_that_the_model_shares():
 def test_scores_need_all_inputs():
     with pytest.raises(ValueError, match="no 'window'"):
         kt.zoo.nnjm(30, 30).score({"history": [[1, 2, 3]]}, [4])
+
+
+def test_batches_of_a_size_that_is_known_at_run_time_are_scored(rng):
+    model = kt.zoo.nnjm_global(9, 9, window=3, order=3, embedding_size=4, hidden_units=(5,), sentence_length=6)
+    sizes = {"history": 2, "window": 3, "sentence": 6}
+    inputs = {name: rng.integers(0, 9, (4, sizes[name])).astype("int32") for name in model.input_signature}
+    spec = {name: tf.TensorSpec((None, None), tf.int32) for name in inputs}
+    scores = tf.function(lambda given: model(given), input_signature=[spec])(inputs)
+    np.testing.assert_allclose(scores, model(inputs), rtol=1e-5, atol=1e-6)

@@ -1,6 +1,7 @@
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 from scipy.special import expit as sigmoid
 
 from keras_tying import backend, zoo
@@ -283,3 +284,16 @@ def test_ids_without_a_sign_are_ids(optimizer):
     batch = {"centres": ids[:, :1], "contexts": ids[:, 1:3], "negatives": ids[:, 3:], "pairs": pairs}
     losses = model.fit(batch, epochs=3, verbose=0).history["loss"]
     assert losses[2] < losses[0]
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "adam"])
+def test_batches_of_a_size_that_is_known_at_run_time_train(model, batch, optimizer):
+    spec = {name: tf.TensorSpec([None] * values.ndim, values.dtype) for name, values in batch.items()}
+    data = tf.data.Dataset.from_generator(lambda: iter([batch]), output_signature=spec)
+    other = keras.models.clone_model(model)
+    other.set_weights(model.get_weights())
+    for trained, given in ((model, data), (other, tf.data.Dataset.from_tensors(batch))):
+        trained.compile(optimizer)
+        trained.fit(given, verbose=0)
+    for one, two in zip(model.get_weights(), other.get_weights(), strict=True):
+        np.testing.assert_allclose(one, two, rtol=1e-5, atol=1e-7)

@@ -53,7 +53,7 @@ def test_the_result_of_a_recipe_on_a_gpu_is_a_row_with_the_hours_of_the_gpu_and_
 
 def test_hours_on_several_devices_name_them():
     first = {"wall_time_seconds": 7200.0, "processor_seconds": 3600.0, "device": "AMD EPYC, 1 core"}
-    seed = {"wall_time_seconds": 1800.0, "processor_seconds": 60.0, "device": "a GPU", "start": first}
+    seed = {"wall_time_seconds": 1800.0, "processor_seconds": 60.0, "device": "a GPU", "starts": [first]}
     assert hours([seed, seed]) == "2.5 (AMD EPYC, 1 core and a GPU)"
     assert hours([first]) == "1.0"
 
@@ -70,6 +70,24 @@ def test_a_continued_run_without_the_seed_of_its_start_is_an_error(folder):
     (results / f"{CONTINUED}_s2.json").write_text(json.dumps(seed))
     with pytest.raises(ValueError, match=f"continues {START}, which has no results of seed 2"):
         low_perplexity_page(folder)
+
+
+def test_a_mean_of_runs_has_the_time_of_all_that_it_comes_from(folder):
+    study, results = folder / "studies" / "low_perplexity.toml", folder / "results" / "ten_million_parameters"
+    lines = study.read_text().splitlines()
+    lines.insert(
+        lines.index(f'continued.{CONTINUED} = "{START}"'),
+        f'continued.again = "{START}_s1"\ncontinued.mean = ["again_s2", "again_s3"]',
+    )
+    study.write_text("\n".join(lines))
+    first = json.loads((results / f"{START}_s1.json").read_text())
+    for seed in (2, 3):
+        (results / f"again_s{seed}.json").write_text(json.dumps(first | {"seed": seed, "epochs": 5}))
+    mean = first | {"parameters": 9_932_998, "epochs": 0, "history": [], "processor_seconds": 0.0}
+    (results / "mean_s1.json").write_text(json.dumps(mean))
+    rows = [line for line in low_perplexity_page(folder).splitlines() if "9,932,998" in line]
+    assert rows == ["| mean | 9,932,998 | 2 + 5 + 5 + 0 | 3.0 | 70.0 | 66.0 | | | | 1 |"]
+    assert "mean" not in curves(folder)[TEN_MILLION]
 
 
 def test_the_best_validation_perplexity_comes_first_and_screening_shows_no_test_perplexity(folder):

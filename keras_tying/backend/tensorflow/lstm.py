@@ -120,7 +120,8 @@ def scan_time(step, states, sequences):
 def applies(layer):
     """Whether `lstm_sequence` can run `layer` with its settings on this device."""
     return (
-        not layer.unroll
+        lstm.has_steps_of_lstm(layer)
+        and not layer.unroll
         and layer.use_cudnn in ("auto", False)
         and layer.activation is keras.activations.tanh
         and layer.recurrent_activation is keras.activations.sigmoid
