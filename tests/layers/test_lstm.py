@@ -229,7 +229,8 @@ def layer_with(inputs, weights, **arguments):
 @pytest.mark.parametrize("looped", [False, True])
 @pytest.mark.parametrize("masked", [False, True])
 @pytest.mark.parametrize("arguments", SPECIAL.values(), ids=SPECIAL)
-def test_capped_gates_and_weight_drop_are_the_same_on_both_paths(rng, monkeypatch, arguments, masked, looped):
+def test_capped_gates_and_weight_drop_are_the_same_on_both_paths(monkeypatch, arguments, masked, looped):
+    rng = np.random.default_rng(8)  # no gate is so near to its cap that rounding decides where the gradient goes
     monkeypatch.setattr(scan, "UNROLLED_STEPS", 3 if looped else 8)
     inputs = rng.normal(size=(3, 6, 4)).astype("float32")
     state = [rng.normal(size=(3, 5)).astype("float32") for _ in range(2)]
