@@ -63,10 +63,8 @@ def export_joint_language_model(
     if model.source_vocabulary_size:
         source_vocabulary.check_size(model.source_vocabulary_size, "source words")
     target_vocabulary.check_size(model.target_vocabulary_size, "target words")
-    served = ServedJointLanguageModel(
-        model, TextInGraph(source_vocabulary, tokenization), TextInGraph(target_vocabulary, tokenization)
-    )
-    write_saved_model(served, path)
+    source, target = (TextInGraph(vocabulary, tokenization) for vocabulary in (source_vocabulary, target_vocabulary))
+    write_saved_model(ServedJointLanguageModel(model, source, target), path)
 
 
 class ServedJointLanguageModel:

@@ -63,8 +63,7 @@ def export_translator(
     check_integer("beam_size", beam_size)
     check_integer("maximum_length", maximum_length)
     check_number("length_penalty", length_penalty)
-    served = ServedTranslator(model, subwords, beam_size, length_penalty, maximum_length)
-    write_saved_model(served, path)
+    write_saved_model(ServedTranslator(model, subwords, beam_size, length_penalty, maximum_length), path)
 
 
 class ServedTranslator:

@@ -32,6 +32,21 @@ def train(folder, tmp_path, aligned_files):
 
 
 @pytest.fixture
+def aligned(monkeypatch):
+    """The tokenization of each alignment that the test makes. Its links are those beside the files."""
+    tokenizations = []
+
+    def align(texts, alignment):
+        tokenizations.append(texts[0].tokenization)
+        alignment.mkdir(parents=True)
+        for place, text in enumerate(texts):
+            shutil.copyfile(text.source.with_suffix(".align"), alignment / f"{place}.align")
+
+    monkeypatch.setattr(joint_grid, "align", align)
+    return tokenizations
+
+
+@pytest.fixture
 def trained(monkeypatch):
     """Names of the folders of the runs that are trained while the test runs."""
     names, fit = [], joint_grid.fit
@@ -221,21 +236,12 @@ def test_results_of_other_settings_are_refused(train, folder):
         train()
 
 
-def test_links_that_are_missing_are_made_once(train, folder, tmp_path, monkeypatch):
+def test_links_that_are_missing_are_made_once(train, folder, aligned):
     toml = folder / "studies" / "nnjm.toml"
     toml.write_text(toml.read_text().replace(', "test.align"', ""))
-    made = []
-
-    def align(texts, alignment):
-        made.append(texts[0].tokenization)
-        alignment.mkdir(parents=True)
-        for place, text in enumerate(texts):
-            text.source.with_suffix(".align").rename(alignment / f"{place}.align")
-
-    monkeypatch.setattr(joint_grid, "align", align)
     train(main_only=True, seeds=1)
     train(main_only=True)
-    assert made == ["spaces"]
+    assert aligned == ["spaces"]
 
 
 def test_links_of_the_zoo_are_those_of_a_grid(train, folder, tmp_path):
@@ -269,7 +275,7 @@ def test_the_command_names_grids_it_does_not_know(run_here):
 
 
 def test_a_grid_of_a_corpus_is_trained_on_its_pairs_with_vectors_that_stay(
-    folder, tmp_path, aligned_files, monkeypatch
+    folder, tmp_path, aligned_files, aligned, monkeypatch
 ):
     toml = folder / "studies" / "nnjm.toml"
     corpus = """
@@ -293,13 +299,7 @@ vectors = { target = "vectors.txt" }
         files = {split: [(tmp_path / f"{split}.src", tmp_path / f"{split}.tgt")] for split in SPLITS}
         return parallel_files(files)
 
-    def align(texts, alignment):
-        alignment.mkdir(parents=True)
-        for place, text in enumerate(texts):
-            shutil.copyfile(text.source.with_suffix(".align"), alignment / f"{place}.align")
-
     monkeypatch.setattr(joint_grid, "load_parallel", load)
-    monkeypatch.setattr(joint_grid, "align", align)
     word = (tmp_path / "train.tgt").read_text().split()[0]
     save_word_vectors(tmp_path / "vectors.txt", [word], np.array([[7.0, -7.0]]))
     study = load_study(folder)
