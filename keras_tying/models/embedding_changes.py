@@ -50,6 +50,7 @@ def with_words(model, given, words_of):
     def configure(config):
         for argument in changed.keys() & layers.keys():
             config[argument]["config"]["input_dim"] = len(changed[argument].rows)
+            _drop_given_values(config[argument]["config"])
         for layer in config.get("hidden_layers", ()) if "embedding" in changed else ():
             if layer.get("registered_name") == keras.saving.get_registered_name(WordDropout):
                 layer["config"]["vocabulary_size"] = len(changed["embedding"].rows)
@@ -146,6 +147,7 @@ def untied(model, roles):
         for argument, variable in new_places.values():
             if variable == "reverse_embeddings":
                 config["embedding"]["config"]["tie_weights"] = False
+                _drop_given_values(config["embedding"]["config"])
                 continue
             own = {**config["embedding"]["config"]}
             own["name"] = f"{argument.removesuffix('_embedding')}_{own['name']}"
@@ -186,6 +188,15 @@ def without_lora(model):
         return {place: values for place, values in old.items() if not place[1].startswith("lora")}
 
     return changed_copy(model, Change(configure, merge, without))
+
+
+def _drop_given_values(config):
+    """Removes the initializers of a layer that are arrays, which fit one shape only, from its configuration."""
+    initializers = {name: value for name, value in config.items() if name.endswith("_initializer")}
+    for name, initializer in initializers.items():
+        arguments = initializer["config"] if isinstance(initializer, dict) else {}
+        if isinstance(arguments.get("value"), (list, dict)):
+            del config[name]
 
 
 def _places(model) -> dict[str, Place]:

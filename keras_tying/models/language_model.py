@@ -327,7 +327,7 @@ class LanguageModel(ChangedCopies, NextWordModel):
         """Continues texts.
 
         A model that `reads_word_by_word` reads each new word once. Other models, for example models without recurrent
-        layers, read the whole text again for each new word.
+        layers, read the whole text again for each new word. Padding (`mask_zero`) is never drawn.
 
         Args:
             prefix: Word ids `[B, T]`, at least one per row.

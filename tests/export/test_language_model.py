@@ -179,6 +179,23 @@ def test_a_word_that_is_padding_in_the_model_is_refused_as_in_python(tmp_path):
             exported[name](**{key: tf.constant(value) for key, value in inputs.items()})
 
 
+def test_padding_is_never_the_next_word(tmp_path):
+    vocabulary = Vocabulary(["the", "cat", "<unk>", "<eos>"])
+    model = LanguageModel(TiedEmbedding(4, 6, mask_zero=True), [LSTM(6, return_sequences=True, return_state=True)])
+    model.embedding.bias.assign([9.0, 0.0, 0.0, 0.0])
+    trained = TrainedLanguageModel(model, vocabulary)
+    export_language_model(model, vocabulary, tmp_path / "1")
+    exported = tf.saved_model.load(tmp_path / "1").signatures
+    found = exported["next_word"](prefix=tf.constant(["cat"]), k=tf.constant(3))
+    words, probabilities = zip(*trained.next_words("cat", 3), strict=True)
+    assert {*words} == {"cat", "<unk>", "<eos>"}
+    assert found["words"].numpy()[0].tolist() == [word.encode() for word in words]
+    np.testing.assert_allclose(found["probabilities"][0], probabilities, rtol=1e-5)
+    options = {"length": 30, "temperature": 1.0, "top_k": 0, "top_p": 1.0, "seed": 0}
+    text = exported["generate"](prefix=tf.constant([""]), **{key: tf.constant(value) for key, value in options.items()})
+    assert b"the" not in text["text"].numpy()[0]
+
+
 @pytest.mark.parametrize(
     ("option", "values"),
     [

@@ -122,6 +122,22 @@ def test_a_model_whose_output_embedding_has_its_own_initializer_can_be_tied():
     assert tied.embedding.get_config()["reverse_embeddings_initializer"] is None
 
 
+@pytest.mark.parametrize("values", [np.array, keras.ops.convert_to_tensor, list], ids=["array", "tensor", "list"])
+def test_initializers_that_are_arrays_of_the_old_size(text, values):
+    matrix, bias = np.random.default_rng(0).normal(size=(V, H)).astype("float32"), np.arange(V, dtype="float32")
+    given = {"embeddings_initializer": matrix, "bias_initializer": bias}
+    given = {name: keras.initializers.Constant(values(array)) for name, array in given.items()}
+    arguments = {"return_sequences": True, "return_state": True, "bias_initializer": keras.initializers.Constant(0.5)}
+    model = kt.models.LanguageModel(kt.layers.TiedEmbedding(V, H, **given), [kt.layers.LSTM(H, **arguments)])
+    for copy, rows in [(model.resized(V + 3), slice(V)), (model.with_rows(range(9)), slice(9))]:
+        np.testing.assert_array_equal(np.array(copy.embedding.embeddings)[rows], matrix[: copy.vocabulary_size])
+        np.testing.assert_array_equal(np.array(copy.embedding.bias)[rows], bias[: copy.vocabulary_size])
+        assert copy.hidden_layers[0].get_config()["bias_initializer"]["config"] == {"value": 0.5}
+    untied = model.untied_copy()
+    np.testing.assert_array_equal(np.array(untied.embedding.reverse_embeddings), matrix.T)
+    np.testing.assert_array_equal(logits(untied, text), logits(model, text))
+
+
 @pytest.mark.parametrize("matrix", ["input", "output", "mean"])
 def test_a_tied_copy_has_the_matrix_that_was_asked_for(text, matrix):
     model = trained(text, tied=False)

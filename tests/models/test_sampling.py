@@ -2,6 +2,7 @@ import keras
 import numpy as np
 import pytest
 
+import keras_tying as kt
 from keras_tying.models.sampling import EXCLUDED, candidate_scores
 from keras_tying.zoo import recurrent_language_model
 
@@ -28,6 +29,14 @@ def test_greedy_generation_follows_the_likeliest_word():
     assert model.generate([[1, 2]], 5, temperature=0).tolist() == [text[0][2:]]
     assert model.generate([[1, 2]], 5, top_k=1).tolist() == [text[0][2:]]
     assert model.generate([[1, 2]], 5, top_p=1e-9).tolist() == [text[0][2:]]
+
+
+@pytest.mark.parametrize("mask_zero", [True, False])
+def test_padding_is_never_drawn(mask_zero):
+    likely = keras.initializers.Constant(9.0 * (np.arange(V) == 0))
+    embedding = kt.layers.TiedEmbedding(V, H, mask_zero=mask_zero, bias_initializer=likely)
+    model = kt.models.LanguageModel(embedding, [kt.layers.LSTM(H, return_sequences=True, return_state=True)])
+    assert (0 in model.generate([[1], [2]], 30, seed=0)) != mask_zero
 
 
 def test_generation_is_repeatable_by_seed():
