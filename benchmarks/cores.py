@@ -9,9 +9,9 @@ import os
 import statistics
 from dataclasses import asdict
 
-from benchmarks.contenders import Size
 from benchmarks.measure import Worker
 from benchmarks.run import SIZES, STEPS_PER_TURN, record
+from benchmarks.work import Size
 
 KINDS = {"float32": "training", "bfloat16": "training in bfloat16"}
 ROUNDS = 3

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from benchmarks.contenders import Size, Work, fit_seconds, timed
+from benchmarks.work import Size, Work, fit_seconds, timed
 
 WINDOW, HISTORY, EMBEDDING = 7, 3, 96
 SENTENCE = 20

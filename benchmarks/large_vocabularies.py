@@ -10,16 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.contenders import (
-    Size,
-    Work,
-    _output_arrays,
-    _tensorflow_gradients,
-    fit_seconds,
-    output_pytorch,
-    repeated,
-    tokens,
-)
+from benchmarks.output_layers import output_arrays, output_pytorch, tensorflow_gradients
+from benchmarks.work import Size, Work, fit_seconds, repeated, tokens
 
 BACKENDS = ("tensorflow", "jax", "torch")
 HEADS, BLOCKS = 4, 2
@@ -49,7 +41,7 @@ def with_logits(hidden, targets, embeddings):
 def _jax_gradients(loss, size: Size) -> Work:
     import jax
 
-    hidden, embeddings, targets = map(jax.numpy.asarray, _output_arrays(size))
+    hidden, embeddings, targets = map(jax.numpy.asarray, output_arrays(size))
     gradients = jax.jit(jax.value_and_grad(loss, (0, 2)))
     return repeated(lambda: jax.block_until_ready(gradients(hidden, targets, embeddings)))
 
@@ -57,13 +49,13 @@ def _jax_gradients(loss, size: Size) -> Work:
 def _torch_gradients(loss, size: Size) -> Work:
     import torch
 
-    hidden, embeddings, targets = map(torch.from_numpy, _output_arrays(size))
+    hidden, embeddings, targets = map(torch.from_numpy, output_arrays(size))
     for tensor in (hidden, embeddings):
         tensor.requires_grad_()
     return repeated(lambda: torch.autograd.grad(loss(hidden, targets.long(), embeddings), [hidden, embeddings]))
 
 
-GRADIENTS = {"tensorflow": _tensorflow_gradients, "jax": _jax_gradients, "torch": _torch_gradients}
+GRADIENTS = {"tensorflow": tensorflow_gradients, "jax": _jax_gradients, "torch": _torch_gradients}
 
 
 def adaptive_layer(size: Size, *, backend: str, kind: str) -> Work:
@@ -88,7 +80,7 @@ def adaptive_layer(size: Size, *, backend: str, kind: str) -> Work:
     embedding.build()
     kinds = {"sampled": kt.losses.SampledCrossEntropy}
     loss = kinds.get(kind, kt.losses.SequenceCrossEntropy)(reduction="mean")
-    hidden, targets = _output_arrays(size)[0][None], frequent_targets(size)[None]
+    hidden, targets = output_arrays(size)[0][None], frequent_targets(size)[None]
     seed = keras.random.SeedGenerator(0)
 
     def value(hidden: Any, targets: Any) -> Any:
@@ -152,7 +144,7 @@ def adaptive_pytorch(size: Size) -> Work:
         div_value=min(FACTOR, size.units - 1),
         head_bias=True,
     )
-    hidden, targets = torch.from_numpy(_output_arrays(size)[0]), torch.from_numpy(frequent_targets(size)).long()
+    hidden, targets = torch.from_numpy(output_arrays(size)[0]), torch.from_numpy(frequent_targets(size)).long()
     sources = [hidden.requires_grad_(), *layer.parameters()]
     return repeated(  # a batch may have no word of the last band
         lambda: torch.autograd.grad(layer(hidden, targets).loss, sources, allow_unused=True)

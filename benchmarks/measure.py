@@ -10,22 +10,31 @@ from dataclasses import asdict
 from pathlib import Path
 
 from benchmarks import (
-    contenders,
     joint_models,
+    language_models,
     large_vocabularies,
+    lstm_layers,
     mogrifiers,
+    output_layers,
     products,
     text_translators,
     translators,
 )
-from benchmarks.contenders import Size
+from benchmarks.work import Size
 
 MEBIBYTE = 2**20
-CONTENDERS = {
-    kind: functions
-    for room in (contenders, mogrifiers, translators, text_translators, joint_models, large_vocabularies, products)
-    for kind, functions in room.CONTENDERS.items()
-}
+ROOMS = (
+    language_models,
+    output_layers,
+    lstm_layers,
+    mogrifiers,
+    large_vocabularies,
+    joint_models,
+    translators,
+    text_translators,
+    products,
+)
+CONTENDERS = {kind: functions for room in ROOMS for kind, functions in room.CONTENDERS.items()}
 
 
 def compare(kind: str, size: Size, work: int, rounds: int, without: tuple[str, ...] = (), backend: str = "") -> dict:

@@ -6,7 +6,8 @@ gradients of the matrices at every backward step. PyTorch has no such layer; its
 
 from functools import partial
 
-from benchmarks.contenders import Size, Work, recurrent_inputs, repeated
+from benchmarks.lstm_layers import recurrent_inputs
+from benchmarks.work import Size, Work, repeated
 
 ROUNDS = 5
 RANK = 48

@@ -12,8 +12,9 @@ import multiprocessing
 import tempfile
 from dataclasses import asdict
 
-from benchmarks.contenders import CONTENDERS, Size
+from benchmarks.language_models import CONTENDERS
 from benchmarks.run import SIZES, record
+from benchmarks.work import Size
 
 CASES = {
     "training in bfloat16, small": ("training in bfloat16", "small", 60),

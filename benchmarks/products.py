@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.contenders import Size, Work, repeated
+from benchmarks.work import Size, Work, repeated
 
 Product = tuple[int, int, int, bool, bool]
 """Rows, inner size and columns, and whether the left and the right factor lie in memory as their transpose."""

@@ -16,11 +16,11 @@ import statistics
 from importlib import metadata
 from pathlib import Path
 
-from benchmarks.contenders import Size
 from benchmarks.joint_models import JointSize
 from benchmarks.large_vocabularies import BACKENDS
 from benchmarks.measure import compare, matrix_product_rate
 from benchmarks.translators import DecodingSize, TranslationSize
+from benchmarks.work import Size
 from keras_tying.backend import NAME as BACKEND
 from keras_tying.backend.devices import accelerators
 from keras_tying.files import supersede

@@ -12,8 +12,8 @@ from typing import Self
 
 import numpy as np
 
-from benchmarks.contenders import Work, timed
 from benchmarks.translators import BEAM, DecodingSize
+from benchmarks.work import Work, timed
 from keras_tying.data import pad_sentences, read_lines
 
 KIND = "translated text"

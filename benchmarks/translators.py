@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from benchmarks.contenders import Size, Work, fit_seconds, timed
+from benchmarks.work import Size, Work, fit_seconds, timed
 from keras_tying.data import PAD_ID
 
 BEAM = 5

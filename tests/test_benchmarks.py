@@ -4,10 +4,11 @@ import os
 
 import pytest
 
-from benchmarks import contenders, cores, measure, operations, report, run
+from benchmarks import cores, language_models, measure, operations, report, run
+from benchmarks.work import Size
 from keras_tying.training.engine import STEPS_PER_EXECUTION
 
-TINY = contenders.Size(vocabulary=11, units=3, batch_size=2, sequence_length=2)
+TINY = Size(vocabulary=11, units=3, batch_size=2, sequence_length=2)
 
 
 @pytest.fixture(scope="module")
@@ -24,9 +25,9 @@ def test_every_table_is_made_from_the_measurements(made, name):
 
 
 def test_stock_keras_trains_as_many_steps_per_call_as_this_library():
-    models = [contenders._language_model(TINY), contenders._stock_keras_model(TINY)]
+    models = [language_models.tied_model(TINY), language_models.stock_keras_model(TINY)]
     assert [model.steps_per_execution for model in models] == [STEPS_PER_EXECUTION] * 2
-    assert contenders.train_stock_keras(TINY)(3) > 0
+    assert language_models.train_stock_keras(TINY)(3) > 0
 
 
 def test_measurements_without_a_commit_are_said_to_be_earlier():
