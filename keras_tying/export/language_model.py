@@ -9,7 +9,7 @@ from keras_tying.data import Vocabulary
 from keras_tying.export.rows import column, first_of_each_row, for_rows, largest, option
 from keras_tying.export.saving import check_exportable, checked, module_of, trace, write_saved_model
 from keras_tying.export.text import TextInGraph
-from keras_tying.models.sampling import candidate_scores, next_word_scores
+from keras_tying.models.sampling import candidate_scores
 
 
 def export_language_model(
@@ -183,7 +183,7 @@ class ServedLanguageModel:
         return self._logits(tf.gather(hidden, positions, batch_dims=1))
 
     def _logits(self, hidden):
-        return tf.cast(next_word_scores(self.model, hidden), tf.float32)
+        return tf.cast(self.model.next_word_scores(hidden), tf.float32)
 
 
 def draw(scores: tf.Tensor, seed: tf.Tensor, t: tf.Tensor) -> tf.Tensor:

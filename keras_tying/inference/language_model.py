@@ -14,7 +14,6 @@ from keras_tying.data.text import check_tokenization, tokens
 from keras_tying.ids import check_ids
 from keras_tying.inference.sentences import by_length, check_sentences, checked_lines, most_probable
 from keras_tying.metrics.perplexity import perplexity_of
-from keras_tying.models.sampling import next_word_scores
 
 POSITIONS_PER_CALL = 4000
 """Words that are scored per call. It does not change the result."""
@@ -123,7 +122,7 @@ class TrainedLanguageModel:
         """
         check_integer("k", k)
         hidden, _ = self.model.hidden_states(self._prefix(prefix), training=False)
-        return most_probable(next_word_scores(self.model, hidden[:, -1]), self.vocabulary, k)
+        return most_probable(self.model.next_word_scores(hidden[:, -1]), self.vocabulary, k)
 
     def generate(
         self,

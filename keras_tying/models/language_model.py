@@ -18,7 +18,7 @@ from keras_tying.models.changed_copies import ChangedCopies
 from keras_tying.models.composed_model import policy_of
 from keras_tying.models.heads import head_of
 from keras_tying.models.next_word_model import Example, NextWordModel, arguments_of
-from keras_tying.models.sampling import generate_words
+from keras_tying.models.sampling import EXCLUDED, generate_words
 from keras_tying.models.serialization import layer_configs
 
 POSITION_WISE = (
@@ -322,6 +322,13 @@ class LanguageModel(ChangedCopies, NextWordModel):
         """
         log_probabilities, _ = self.token_log_probabilities(inputs, targets, states)
         return ops.convert_to_numpy(log_probabilities)
+
+    def next_word_scores(self, hidden):
+        """Scores `[..., V]` of the next word after hidden states `[..., H]`; padding (`mask_zero`) has -1e9."""
+        scores = self.scores(hidden)
+        if not self.embedding.mask_zero:
+            return scores
+        return ops.where(ops.arange(self.vocabulary_size) == 0, ops.cast(EXCLUDED, scores.dtype), scores)
 
     def generate(self, prefix, length, temperature=1.0, top_k=None, top_p=None, seed=None):
         """Continues texts.

@@ -55,14 +55,6 @@ def candidate_scores(scores, temperature, top_k=None, top_p=None):
     return ops.where(above | (equal & first), scores, EXCLUDED)
 
 
-def next_word_scores(model, hidden):
-    """Scores `[N, V]` of the next word after hidden states `[N, H]`. Padding (`mask_zero`) is excluded as no word."""
-    scores = model.scores(hidden)
-    if not model.embedding.mask_zero:
-        return scores
-    return ops.where(ops.arange(model.vocabulary_size) == 0, ops.cast(EXCLUDED, scores.dtype), scores)
-
-
 def generate_words(model, prefix, length, temperature=1.0, top_k=None, top_p=None, seed=None):
     """`LanguageModel.generate`: reads `prefix` `[B, T]`, then draws `length` words per row."""
     check_integer("length", length, least=0)
@@ -100,14 +92,14 @@ def generate_words(model, prefix, length, temperature=1.0, top_k=None, top_p=Non
 def _scores_by_state(model, words, states, place, *options):
     """Scores `[B, V]` of the word after `words`, which are read from `states`, and the new states."""
     hidden, states = model.hidden_states(words, states, training=False)
-    return candidate_scores(next_word_scores(model, hidden[:, -1]), *options), states
+    return candidate_scores(model.next_word_scores(hidden[:, -1]), *options), states
 
 
 def _scores_of_whole_text(model, words, text, place, *options):
     """Scores `[B, V]` of the word at `place`, and the text `[B, L]` with the last of `words` at `place - 1`."""
     text = ops.where(ops.arange(ops.shape(text)[1], dtype="int32") == place - 1, words[:, -1:], text)
     hidden, _ = model.hidden_states(text, training=False)  # the model uses no later words
-    return candidate_scores(next_word_scores(model, ops.take(hidden, place - 1, axis=1)), *options), text
+    return candidate_scores(model.next_word_scores(ops.take(hidden, place - 1, axis=1)), *options), text
 
 
 def check_options(temperature, top_k, top_p, seed=None):
