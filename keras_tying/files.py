@@ -84,12 +84,17 @@ def replacing(path: str | Path) -> Iterator[Path]:
                 old.rename(path)
             raise
     except OSError as error:
-        if error.filename is None and error.errno in FULL:
-            error.filename = str(path)  # which the system does not name then
+        _name_full(path, error)
         raise
     finally:
         if os.path.lexists(path) or not os.path.lexists(old):  # else it could not be put back, and this is all there is
             shutil.rmtree(unfinished, ignore_errors=True)
+
+
+def _name_full(path: Path, error: OSError) -> None:
+    """Gives an error of a full disk, for which the system may name no file, the path of what was written."""
+    if error.filename is None and error.errno in FULL:
+        error.filename = str(path)
 
 
 def _write_to_disk(path: Path) -> None:
@@ -147,7 +152,7 @@ def waiting_for(folder: Path, write: Callable[[], T]) -> T:
     It waits for `AWAY_SECONDS` at most.
 
     Args:
-        folder: The folder, for the warning.
+        folder: The folder, for the warning and for errors without a path.
         write: The function. It is called from its start again.
 
     Raises:
@@ -159,6 +164,7 @@ def waiting_for(folder: Path, write: Callable[[], T]) -> T:
             return write()
         except OSError as error:
             if error.errno not in AWAY or time.monotonic() > deadline:
+                _name_full(folder, error)
                 raise
             if not told:
                 log.warning("%s is away (%s); waiting for it, %g seconds at most.", folder, error, AWAY_SECONDS)

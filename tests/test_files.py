@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from keras_tying.files import keep_others, locked, remove_unfinished, replacing, write_atomically
+from keras_tying.files import keep_others, locked, remove_unfinished, replacing, waiting_for, write_atomically
 
 FILES = Path(__file__).parents[1] / "keras_tying" / "files.py"
 HELD = """
@@ -158,6 +158,8 @@ def test_a_file_that_does_not_fit_is_named(tmp_path, monkeypatch):
         replacing(tmp_path / "model"),
     ):
         full(None)
+    with pytest.raises(OSError, match=f"No space left on device: '{tmp_path}'"):
+        waiting_for(tmp_path, lambda: full(None))
     with pytest.raises(OSError, match=r"^cannot be read$"), replacing(tmp_path / "model"):
         raise OSError("cannot be read")
     assert list(tmp_path.iterdir()) == []

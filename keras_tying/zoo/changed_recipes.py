@@ -48,9 +48,7 @@ def without_conflict(changes: dict[str, Any], assigned: dict[str, Any]) -> dict[
     changes = {_full_key(key): value for key, value in changes.items()}
     for key, value in assigned.items():
         if (other := changes.setdefault(_full_key(key), value)) is not value and other != value:
-            raise ValueError(
-                f"{key} has two values on the command line: {other!r} and, by --set, {value!r}. Give one of them."
-            )
+            raise ValueError(f"{key} has two values on the command line: {other!r} and {value!r}. Give one of them.")
     return changes
 
 

@@ -67,7 +67,7 @@ def write_split(
 
     Raises:
         ValueError: If existing shards were made from another text.
-        OSError: If a shard cannot be written. The shards before it are kept.
+        OSError: If a shard cannot be written, or a process was killed. The shards before it are kept.
     """
     folder.mkdir(exist_ok=True)
     index = folder / INDEX
@@ -90,18 +90,15 @@ def write_split(
     shards: list[Shard] = []
     marked = complete
     with open_pool(processes, _set_encoder, encode) as pool:
-        try:
-            tasks = enumerate(pieces(items, characters))
-            for shard in in_order(lambda task: submit(pool, *task), tasks, ahead=processes + 1):
-                if len(shards) >= len(existing):
-                    if marked:  # a complete text goes on
-                        write_incomplete(index, existing)
-                        marked = False
-                    append(index, shard)
-                shards.append(shard)
-                report(shard.totals)
-        except BrokenProcessPool:
-            raise OSError("A process was killed. Run the command again to resume after the last shard.") from None
+        tasks = enumerate(pieces(items, characters))
+        for shard in in_order(lambda task: submit(pool, *task), tasks, ahead=processes + 1):
+            if len(shards) >= len(existing):
+                if marked:  # a complete text goes on
+                    write_incomplete(index, existing)
+                    marked = False
+                append(index, shard)
+            shards.append(shard)
+            report(shard.totals)
     if len(shards) < len(existing):
         raise ValueError(f"{folder} was made from more text than was given. Prepare the given text in another folder.")
     if not complete or shards != existing:
@@ -129,13 +126,20 @@ def open_pool(processes: int, initializer: Callable | None = None, *arguments: A
 
 
 def in_order(submit: Callable[[T], Future[R]], tasks: Iterable[T], ahead: int) -> Iterator[R]:
-    """Results of tasks, in order. At most `ahead` tasks are submitted before their results are needed."""
+    """Results of tasks, in order. At most `ahead` tasks are submitted before their results are needed.
+
+    Raises:
+        OSError: If a process of the pool was killed.
+    """
     pending: deque[Future[R]] = deque()
-    for task in tasks:
-        pending.append(submit(task))
-        if len(pending) > ahead:
-            yield pending.popleft().result()
-    yield from (task.result() for task in pending)
+    try:
+        for task in tasks:
+            pending.append(submit(task))
+            if len(pending) > ahead:
+                yield pending.popleft().result()
+        yield from (task.result() for task in pending)
+    except BrokenProcessPool:
+        raise OSError("A process was killed. Run the command again; it keeps the files that are complete.") from None
 
 
 def completed(result: R) -> Future[R]:

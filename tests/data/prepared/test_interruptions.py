@@ -1,8 +1,11 @@
+import os
+
 import pytest
 
 import keras_tying as kt
 from keras_tying.data import Bitext, Corpus, PreparedCorpus, prepare_aligned, prepare_pairs, prepare_text
 from keras_tying.data.prepared.shards import write_shard
+from keras_tying.data.prepared.writing import in_order, open_pool
 from keras_tying.files import write_atomically
 
 SHARD = 20_000
@@ -131,6 +134,11 @@ def test_what_a_killed_process_left_is_removed(text, tmp_path):
     left.mkdir()
     prepare_text(tmp_path, text, characters=SHARD)
     assert not left.exists()
+
+
+def test_a_process_of_the_pool_that_is_killed_is_named():
+    with open_pool(2) as pool, pytest.raises(OSError, match=r"A process was killed. Run the command again"):
+        list(in_order(lambda code: pool.submit(os._exit, code), [1], ahead=3))
 
 
 def test_an_interrupted_shard_leaves_no_file(tmp_path):
