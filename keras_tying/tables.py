@@ -2,8 +2,9 @@
 
 import json
 import tomllib
+from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 import tomlkit
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -88,17 +89,34 @@ def validate_table(kind: type[TableT], values: dict[str, Any], origin: str) -> T
     try:
         return kind.model_validate(values)
     except ValidationError as error:
-        raise ValueError(f"{origin}: {'; '.join(map(_problem, error.errors()))}") from None
+        raise ValueError(f"{origin}: {'; '.join(_problem(kind, each) for each in error.errors())}") from None
 
 
-def _problem(error: Any) -> str:
+def _problem(kind: type[Table], error: Any) -> str:
     """An error of pydantic in one line: the key, what was expected and what was received."""
     key = ".".join(map(str, error["loc"])) or "it"
     if error["type"] == "missing":
         return f"{key} is missing"
     received = repr(error["input"])
     shown = received if len(received) <= LONGEST_SHOWN else f"{received[:LONGEST_SHOWN]}..."
-    return f"{key}: {' '.join(error['msg'].split())}. Received: {shown}"
+    expected = " ".join(error["msg"].split())
+    if error["type"] == "extra_forbidden":
+        table, near = _table_at(kind, error["loc"][:-1]), []
+        if table is not None:
+            near = get_close_matches(str(error["loc"][-1]), table.model_fields, 1) or [*table.model_fields]
+        expected = f"unknown key, expected {', '.join(near)}" if near else "unknown key"
+    return f"{key}: {expected}. Received: {shown}"
+
+
+def _table_at(kind: Any, place: tuple[str | int, ...]) -> type[Table] | None:
+    """The kind of the table at a place in a table, if it is of one kind."""
+    for name in place:
+        field = kind.model_fields.get(name)
+        kinds = [] if field is None else [field.annotation, *get_args(field.annotation)]
+        kind = next((each for each in kinds if isinstance(each, type) and issubclass(each, Table)), None)
+        if kind is None:
+            return None
+    return kind
 
 
 def load_table(kind: type[TableT], path: Path) -> TableT:

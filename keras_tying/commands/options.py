@@ -172,7 +172,7 @@ def check_options(command: Command, given: Iterable[str]) -> str:
         raise ValueError(f"{flags[modes[0]]} does not take all of these options. Received also: {names}")
     for option in options:
         if clash := list(filter(is_given, option.excludes)):
-            raise ValueError(f"{option.flag} has no effect beside {shown(clash)}. Choose one of them")
+            raise ValueError(f"{option.flag} and {shown(clash)} do not go together. Choose one of them")
         if missing := [name for name in option.needs if not is_given(name)]:
             raise ValueError(f"{option.flag} needs other options too. Missing: {shown(missing)}")
     return modes[0]

@@ -101,10 +101,21 @@ class Vocabulary:
     def check_size(self, model_size: int, words: str = "words") -> None:
         """Raises ValueError unless a model has as many words; `words` is the message's name for them."""
         if len(self) != model_size:
-            raise ValueError(f"The model has {model_size} {words}. Received: a vocabulary of {len(self)}.")
+            raise ValueError(
+                f"The model has {model_size} {words}. Received: a vocabulary of {len(self)}. Give the one of its "
+                "training, or a copy of the model by `resized`."
+            )
 
     def encode(self, tokens: Iterable[str]) -> np.ndarray:
-        """Ids of tokens, `int32 [N]`. Tokens outside the vocabulary get the id of `<unk>`."""
+        """Ids of tokens, `int32 [N]`. Tokens outside the vocabulary get the id of `<unk>`.
+
+        Raises:
+            ValueError: If `tokens` is a text, whose tokens would be its characters.
+        """
+        if isinstance(tokens, (str, bytes)):
+            raise ValueError(
+                f"`tokens` must be words, for example those of `kt.data.tokenize(text)`. Received: tokens={tokens!r}"
+            )
         get, unknown = self._ids.get, self.unknown_id
         return np.fromiter((get(token, unknown) for token in tokens), np.int32)
 
@@ -114,9 +125,7 @@ class Vocabulary:
         Raises:
             ValueError: If an id is outside the vocabulary.
         """
-        ids = list(ids)
-        check_ids(np.array(ids, int), len(self.words))
-        return [self.words[i] for i in ids]
+        return [self.words[i] for i in check_ids(np.array([*ids]), len(self.words))]
 
     def counts(self, ids: "np.ndarray | PreparedText") -> np.ndarray:
         """Number of occurrences of each word in a text of ids `[N]`, in memory or on disk: `int64 [V]`."""

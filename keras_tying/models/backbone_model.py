@@ -4,6 +4,7 @@ import keras
 
 from keras_tying.backend.keras_internals.calls import layer_of_output
 from keras_tying.backend.keras_internals.layers import inner_layers
+from keras_tying.checks import check_width
 from keras_tying.layers.shared_place import SharedPlace
 from keras_tying.losses import SequenceCrossEntropy
 from keras_tying.models.composed_model import policy_of
@@ -117,6 +118,7 @@ class BackboneModel(NextWordModel):
         if isinstance(inputs, Example):
             inputs, targets, sample_weight = inputs
         hidden = self.backbone(inputs, **arguments_of(self.backbone, training=training))
+        check_width(head_width(self.output_embedding), hidden.shape, unknown=True)
         return self.outputs_of(hidden, targets, sample_weight, training)
 
     def get_config(self):

@@ -169,7 +169,7 @@ class ChangedCopies:
 
 
 def _check_file(model, path):
-    """Raises ValueError if a file of weights has more matrices than a model: Keras would leave some out silently."""
+    """Raises ValueError if a file has more weights than a model, which Keras would leave out silently, or fewer."""
     sizes = []
 
     def add(place, values):
@@ -181,10 +181,10 @@ def _check_file(model, path):
         with h5py.File(each) as file:
             file.visititems(add)
     saved = (weight for weight in model.weights if not weight.name.startswith("lora_"))  # no file has those of LoRA
-    if sum(sizes) > (size := sum(math.prod(weight.shape) for weight in saved)):
+    if sum(sizes) != (size := sum(math.prod(weight.shape) for weight in saved)):
         raise ValueError(
-            "The file must be of a model with the same tying and quantization: load it into one, and tie that with "
-            f"tied_copy(matrix). Received: {path} with {sum(sizes):,} weights, for a model of {size:,}"
+            "The file must be of a model with the same tying and quantization: load it into one, and take its "
+            f"tied_copy or untied_copy. Received: {path} with {sum(sizes):,} weights, for a model of {size:,}"
         )
 
 

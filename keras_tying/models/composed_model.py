@@ -1,6 +1,7 @@
 """Base class of models that are composed of layers."""
 
 import inspect
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import keras
@@ -12,6 +13,14 @@ from keras_tying.layers import AdaptiveEmbedding
 from keras_tying.layers.shared_place import SharedPlace
 from keras_tying.models.replicated import ReplicatedModel
 from keras_tying.models.serialization import from_layer_configs, not_yet_called
+
+
+def check_inputs(inputs: Any, names: Iterable[str]) -> None:
+    """Raises ValueError unless the inputs of a call are a dictionary that has all of these names."""
+    names = {*names}
+    if not isinstance(inputs, Mapping) or not names <= inputs.keys():
+        received = sorted(inputs) if isinstance(inputs, Mapping) else type(inputs).__name__
+        raise ValueError(f"`inputs` must be a dictionary with {sorted(names)}. Received: {received}")
 
 
 class ComposedModel(ReplicatedModel):

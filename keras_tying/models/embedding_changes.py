@@ -98,7 +98,7 @@ def tied(model, matrix, roles):
     if matrix not in (*roles, "mean"):
         raise ValueError(f"`matrix` must be one of {[*roles, 'mean']}. Received: matrix={matrix!r}")
     if len({*joined.values()}) == 1:
-        raise ValueError("The model must be untied. Received: a tied model; it is what this would make")
+        raise ValueError("The model must be untied. Received: one that is tied already")
     _check_no_lora(model)
     layers = embedding_layers(model)
     sizes = {role: (layers[argument].input_dim, layers[argument].output_dim) for role, (argument, _) in joined.items()}
@@ -133,7 +133,7 @@ def untied(model, roles):
     places = _places(model)
     separated = [role for role in roles if places.get(role) == places["input"]]
     if not separated:
-        raise ValueError("The model must be tied. Received: an untied model; it is what this would make")
+        raise ValueError("The model must be tied. Received: one that is untied already")
     _check_no_lora(model)
     layers_of = {"source": "source_embedding", "output": "context_embedding"}
     new_places: dict[str, Place] = {

@@ -9,7 +9,7 @@ from keras_tying.ids import PAD_ID, check_ids
 from keras_tying.layers import SectionMeans, TiedEmbedding
 from keras_tying.layers.lookup import embedding_matrix
 from keras_tying.models.changed_copies import ChangedCopies
-from keras_tying.models.composed_model import check_unmasked, policy_of
+from keras_tying.models.composed_model import check_inputs, check_unmasked, policy_of
 from keras_tying.models.heads import head_of
 from keras_tying.models.next_word_model import Example, NextWordModel, apply_layers, log_probabilities
 from keras_tying.models.serialization import layer_configs
@@ -183,6 +183,7 @@ class JointLanguageModel(ChangedCopies, NextWordModel):
 
     def hidden_states(self, inputs, training=None):
         """Hidden states `[B, H]` before the output embedding, from word ids."""
+        check_inputs(inputs, self.input_signature)
         source = self._source_features(inputs, training)
         hidden = ops.concatenate([*source, self._concatenated(self.embedding(inputs["history"]), self.order - 1)], -1)
         return apply_layers(self.hidden_layers, hidden, training=training)
@@ -272,8 +273,7 @@ class JointLanguageModel(ChangedCopies, NextWordModel):
         Raises:
             ValueError: If an input is missing or an id is outside its vocabulary.
         """
-        if missing := [name for name in self.input_signature if name not in inputs]:
-            raise ValueError(f"The model needs the inputs {list(self.input_signature)}. Received: no {missing[0]!r}")
+        check_inputs(inputs, self.input_signature)
         sizes = {"history": self.target_vocabulary_size, "window": self.source_vocabulary_size}
         sizes["sentence"] = self.source_vocabulary_size
         inputs = {

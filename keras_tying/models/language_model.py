@@ -32,6 +32,7 @@ POSITION_WISE = (
     keras.layers.RMSNormalization,
 )
 """Layers without a state that process each word independently."""
+CONVOLUTIONS = (keras.layers.Conv1D, keras.layers.DepthwiseConv1D, keras.layers.SeparableConv1D)
 
 
 @keras.saving.register_keras_serializable("keras_tying")
@@ -72,9 +73,9 @@ class LanguageModel(ChangedCopies, NextWordModel):
         Logits `[B, T, V]`; with targets `Losses`.
 
     Raises:
-        ValueError: If a recurrent layer does not return sequences and states, the last layer does not have the width of
-            the embedding, or the embedding has a `call` of its own or an `activity_regularizer`: losses compute scores
-            from its parameters.
+        ValueError: If a recurrent layer does not return sequences and states, a layer is made to use later words, the
+            last layer does not have the width of the embedding, or the embedding has a `call` of its own or an
+            `activity_regularizer`: losses compute scores from its parameters.
 
     Example:
 
@@ -105,6 +106,11 @@ class LanguageModel(ChangedCopies, NextWordModel):
         self.hidden_layers = list(hidden_layers)
         for layer in self.recurrent_layers:
             _check_returns_states(layer)
+        if looking := _look_ahead(self.hidden_layers):
+            raise ValueError(
+                "`hidden_layers` must not use later words: no Bidirectional, no go_backwards=True, convolutions with "
+                f"padding='causal'. Received: {looking}"
+            )
         if embedding.mask_zero and (without := _without_masks(self.hidden_layers)):
             raise ValueError(
                 f"With mask_zero=True all hidden layers must support masks. Received: {without}, which do not"
@@ -368,6 +374,18 @@ def _without_masks(layers):
         if isinstance(layer, keras.Sequential) or hasattr(layer, "operations"):  # a functional model has operations
             names += _without_masks(each for each in layer.layers if not isinstance(each, keras.layers.InputLayer))
         elif not layer.supports_masking:
+            names.append(layer.name)
+    return names
+
+
+def _look_ahead(layers):
+    """Names of layers whose arguments say that they use later words, also inside sequential models."""
+    names = []
+    for layer in layers:
+        if isinstance(layer, keras.Sequential):
+            names += _look_ahead(layer.layers)
+        centred = isinstance(layer, CONVOLUTIONS) and layer.padding == "same" and layer.kernel_size > (1,)
+        if centred or isinstance(layer, keras.layers.Bidirectional) or getattr(layer, "go_backwards", False):
             names.append(layer.name)
     return names
 

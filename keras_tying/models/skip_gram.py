@@ -11,7 +11,7 @@ from keras_tying.checks import check_integer
 from keras_tying.layers import TiedEmbedding
 from keras_tying.layers.lookup import embedding_matrix
 from keras_tying.models.changed_copies import ChangedCopies
-from keras_tying.models.composed_model import ComposedModel, policy_of
+from keras_tying.models.composed_model import ComposedModel, check_inputs, policy_of
 from keras_tying.models.replicated import ReplicatedModel
 from keras_tying.models.serialization import layer_configs
 
@@ -188,6 +188,7 @@ class SkipGram(ChangedCopies, ComposedModel):
         self.built = True
 
     def call(self, inputs):
+        check_inputs(inputs, ("centres", "contexts"))
         if "negatives" not in inputs or "pairs" not in inputs:
             return self.scores(inputs["centres"], inputs["contexts"])
         words, met, weights = self.targets(inputs)

@@ -1,6 +1,5 @@
 """Attention-based translation with untied, tied or three-way tied embeddings."""
 
-from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import keras
@@ -15,7 +14,7 @@ from keras_tying.layers.lookup import embedding_matrix
 from keras_tying.losses import SequenceCrossEntropy
 from keras_tying.models.beam_search import Draw, search
 from keras_tying.models.changed_copies import ChangedCopies
-from keras_tying.models.composed_model import check_unmasked, policy_of
+from keras_tying.models.composed_model import check_inputs, check_unmasked, policy_of
 from keras_tying.models.embedding_changes import tied, untied
 from keras_tying.models.heads import head_of
 from keras_tying.models.next_word_model import Example, NextWordModel, log_probabilities
@@ -201,6 +200,7 @@ class Translator(ChangedCopies, NextWordModel):
 
     def hidden_states(self, inputs, training=None):
         """Hidden states `[B, T, E]` before the output embedding, from word ids."""
+        check_inputs(inputs, ("source", "target"))
         encoded = self.encode(inputs["source"], training)
         words = self._vectors(self.embedding, inputs["target"], "target", training)
         states, contexts, _ = self.decoder(words, encoded.memory, encoded.state)
@@ -346,11 +346,7 @@ class Translator(ChangedCopies, NextWordModel):
     def _checked_inputs(self, inputs):
         """Inputs of `call` as tensors, or ValueError for other inputs."""
         sizes = {"source": self.source_vocabulary_size, "target": self.target_vocabulary_size}
-        if not isinstance(inputs, Mapping) or not sizes.keys() <= inputs.keys():
-            received = sorted(inputs) if isinstance(inputs, Mapping) else type(inputs).__name__
-            raise ValueError(
-                f"`inputs` must be a dictionary with the word ids 'source' and 'target'. Received: {received}"
-            )
+        check_inputs(inputs, sizes)
         checked = {name: check_ids(inputs[name], size, padded=True) for name, size in sizes.items()}
         for name, ids in checked.items():
             if ids.ndim != 2 or ids.shape[1] == 0:

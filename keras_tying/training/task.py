@@ -281,10 +281,8 @@ def check_run(task_class: type[Task], run: Run) -> None:
     """Raises ValueError if a run is one of another task."""
     task = run.settings().recipe.task
     if task != task_class.name:
-        raise ValueError(
-            f"{run.folder} is a model of {SCRIPTS[task]}. Received: {SCRIPTS[task_class.name]}, which takes models of "
-            "its own."
-        )
+        expected, received = (f"keras-tying {Path(SCRIPTS[each]).stem}" for each in (task, task_class.name))
+        raise ValueError(f"{run.folder} is a model of `{expected}`. Received: `{received}`")
 
 
 def check_task(task_class: type[Task], recipe: Recipe, name: str) -> None:

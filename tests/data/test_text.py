@@ -52,6 +52,13 @@ def test_ids_outside_the_vocabulary_are_refused(vocabulary):
         windows(np.array([1] * 99 + [-1]), 2, 2, vocabulary_size=300)
 
 
+def test_words_and_ids_of_other_types_are_refused(vocabulary):
+    with pytest.raises(ValueError, match=r"`tokens` must be words, .* Received: tokens='the value'"):
+        vocabulary.encode("the value")
+    with pytest.raises(ValueError, match=r"Word ids must be integers. Received: float64 1.7"):
+        vocabulary.decode([1.7])
+
+
 def test_windows_continue_each_row():
     cut = windows(np.arange(23), batch_size=2, sequence_length=3)
     assert cut.batches == 3

@@ -229,6 +229,19 @@ def test_backbones_that_do_not_fit_are_refused(batch):
             BackboneModel(keras.Model(words, hidden), "words").compile("sgd", loss)
 
 
+def test_a_subclassed_backbone_that_gives_scores_is_refused(batch):
+    class Scores(Backbone):
+        def call(self, inputs):
+            return self.words(super().call(inputs), reverse=True)
+
+    backbone = Scores()
+    backbone(batch[0])
+    model = BackboneModel(backbone, "words")
+    model.compile("sgd")
+    with pytest.raises(ValueError, match=rf"must have the embedding's size {WIDTH}. Received: .*{WORDS}\)"):
+        model.fit(*batch, verbose=0)
+
+
 def test_weights_of_rows_and_words_count_as_with_logits(batch, rng):
     plain = scores(Dense(WORDS))
     model = without_logits(plain)

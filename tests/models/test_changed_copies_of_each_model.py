@@ -301,7 +301,7 @@ def test_weights_of_one_file_come_into_tied_and_untied_models(tied, untied, file
 )
 def test_weights_of_another_tying_are_not_loaded_in_part(file, model, tmp_path):
     MAKE[file]().save_weights(tmp_path / "model.weights.h5")
-    with pytest.raises(ValueError, match=r"with tied_copy\(matrix\)|could not be loaded"):
+    with pytest.raises(ValueError, match="of a model with the same tying and quantization"):
         MAKE[model]().load_weights(tmp_path / "model.weights.h5")
 
 
@@ -340,10 +340,10 @@ def test_policy_and_names_are_those_of_the_model():
 
 
 WRONG = {
-    "tied twice": (lambda: translator("decoder").tied_copy("input"), "must be untied. Received: a tied"),
+    "tied twice": (lambda: translator("decoder").tied_copy("input"), "must be untied. Received: one that is tied"),
     "tied three ways twice": (lambda: translator("three_way").tied_copy("input", tying="three_way"), "must be untied"),
     "less tied": (lambda: translator("three_way").tied_copy("input"), r"call untied_copy\(tying='decoder'\)"),
-    "untied twice": (lambda: MAKE["SkipGram, untied"]().untied_copy(), "must be tied. Received: an untied"),
+    "untied twice": (lambda: MAKE["SkipGram, untied"]().untied_copy(), "must be tied. Received: one that is untied"),
     "untied to the decoder twice": (lambda: translator("decoder").untied_copy(tying="decoder"), "must be tied"),
     "two vocabularies": (
         lambda: translator("none").tied_copy("input", tying="three_way"),

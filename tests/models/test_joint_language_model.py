@@ -282,8 +282,10 @@ def test_a_copy_shares_the_layers_that_the_model_shares():
 
 
 def test_scores_need_all_inputs():
-    with pytest.raises(ValueError, match="no 'window'"):
-        kt.zoo.nnjm(30, 30).score({"history": [[1, 2, 3]]}, [4])
+    model = kt.zoo.nnjm(30, 30)
+    for use in (model, lambda inputs: model.score(inputs, [4])):
+        with pytest.raises(ValueError, match=r"dictionary with \['history', 'window'\]. Received: \['history'\]"):
+            use({"history": np.array([[1, 2, 3]])})
 
 
 def test_batches_of_a_size_that_is_known_at_run_time_are_scored(rng):

@@ -86,6 +86,17 @@ def test_models_with_convolution_or_attention_do_not_read_word_by_word():
     [
         (TiedEmbedding(V, H), [keras.layers.GRU(H)], r"GRU 'gru.*' with return_sequences=False, return_state=False"),
         (TiedEmbedding(V, H), [LSTM(H, return_state=True)], r"with return_sequences=False, return_state=True"),
+        (TiedEmbedding(V, H), [keras.layers.Conv1D(H, 3, padding="same", name="c")], r"later words.* \['c'\]"),
+        (
+            TiedEmbedding(V, H),
+            [LSTM(H, return_sequences=True, return_state=True, go_backwards=True, name="r")],
+            r"later words.* \['r'\]",
+        ),
+        (
+            TiedEmbedding(V, H),
+            [keras.Sequential([keras.layers.Bidirectional(keras.layers.GRU(H), name="b")])],
+            r"later words.* \['b'\]",
+        ),
         (TiedEmbedding(V, H), [keras.layers.Dense(7)], rf"width of the embedding, {H}; .* layer of width 7"),
         (
             keras.layers.Embedding(V, H),

@@ -221,6 +221,8 @@ def test_other_losses_and_batches_without_pairs_raise(model, batch):
     model.compile("sgd")
     with pytest.raises(ValueError, match=r"need `negatives` and `pairs`. Received: \['centres', 'contexts'\]"):
         model.evaluate({name: batch[name] for name in ("centres", "contexts")}, verbose=0)
+    with pytest.raises(ValueError, match=r"dictionary with \['centres', 'contexts'\]. Received: tuple"):
+        model((batch["centres"], batch["contexts"]))
 
 
 def test_embeddings_of_different_sizes_raise():

@@ -98,8 +98,10 @@ def test_scores_need_a_target_for_each_previous_word(model, source):
 
 
 def test_inputs_must_have_names(model, source):
-    with pytest.raises(ValueError, match=r"dictionary with the word ids 'source' and 'target'. Received: ndarray"):
+    with pytest.raises(ValueError, match=r"dictionary with \['source', 'target'\]. Received: ndarray"):
         model.score(source, source)
+    with pytest.raises(ValueError, match=r"dictionary with \['source', 'target'\]. Received: tuple"):
+        model((source, source))
 
 
 def test_scores_are_log_probabilities_of_the_logits(model, source):

@@ -194,14 +194,14 @@ def test_a_run_of_another_kind_is_named(run, script):
     for option in ("--evaluate", "--resume"):
         finished = harness.command(f"train/{script}.py", option, run.folder)
         assert finished.returncode == 2
-        assert f"{run.folder} is a model of train/lm.py" in finished.stderr
+        assert f"{run.folder} is a model of `keras-tying lm`" in finished.stderr
 
 
 def test_word_vectors_start_from_no_run_of_another_kind(run, files, tmp_path):
     words = ["--train", *[files[1]] * 2, "--valid", *[files[3]] * 2, "--test", *[files[5]] * 2]
     finished = harness.command("train/nnjm.py", *words, "--bootstrap", run.folder, "--run", tmp_path / "new")
     assert finished.returncode == 2
-    assert "is a model of train/lm.py" in finished.stderr
+    assert "is a model of `keras-tying lm`" in finished.stderr
     assert not (tmp_path / "new").exists()
 
 
