@@ -65,7 +65,7 @@ These language models were trained in full, tied and untied. Each has a lower te
 {table}
 
 The VD-LSTMs differ by 0.6 and 0.1, with one tied seed and two untied ones. One of three equal runs is the best in a
-third of all cases, so this may be chance. Two of the others have only one seed of a model.
+third of all cases, so this may be chance. One of the others has only one seed of a model.
 [REAL](vd_lstm_small_tied_augmented.md) and [AL](vd_lstm_small_augmented.md) also differ in whether the gradient flows
 through the target of the loss, and on validation text AL is better. The settings of [the model of 2.7 million
 parameters](low_perplexity.md#27-million-parameters) were chosen for the tied one.

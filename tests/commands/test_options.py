@@ -103,7 +103,7 @@ TEXT = "lm --train-file a --valid-file b --test-file c"
         ("nmt --valid a b", "Missing: --test"),
         ("nmt --source a --valid a b --test a b", "Missing: --target"),
         ("nmt --source a --target b", "Missing: --valid, --test"),
-        (f"{PAIRS} --data-dir d", "has no effect beside --data-dir"),
+        (f"{PAIRS} --data-dir d", "and --data-dir do not go together"),
         (f"{PAIRS} --corpus multi30k", "--corpus and --source do not go together"),
         ("nmt --prepared d --subwords m", "--prepared and --subwords do not go together"),
         ("nmt --prepared d --set data.maximum_length=9", "data.maximum_length=9 has no effect beside --prepared"),
@@ -122,7 +122,7 @@ TEXT = "lm --train-file a --valid-file b --test-file c"
         ("prepare text d --corpus embedded --data-dir d", "'embedded' has no files of its own"),
         (
             "prepare text d --train-file a --vocabulary v --minimum-count 2",
-            "--vocabulary and --minimum do not go together",
+            "--vocabulary and --minimum-count do not go together",
         ),
         ("prepare pairs d --source a", "Missing: --target"),
         ("prepare pairs d --source a --target b --languages en fr", "--languages and --source do not go together"),
