@@ -105,12 +105,12 @@ def test_similar_words_are_shown(command):
     [
         ("word2vec --similar word2vec", "error: --similar needs a model and words. Received: only 'word2vec'"),
         ("word2vec --similar word2vec kingg", "no word 'kingg'"),
-        ("word2vec --similar embedded_small_tied the", "is a model of train/lm.py. Received: train/word2vec.py"),
+        ("word2vec --similar embedded_small_tied the", "is a model of `keras-tying lm`. Received: `keras-tying word2vec`"),
         ("lm --score embeded_small_tied", "Names like it: embedded_small_tied"),
         ("nmt --translate runs/none", "There is no folder runs/none"),
         ("list nothing_like_it", "No name in the zoo matches 'nothing_like_it'"),
         ("lm --evaluate embedded_small_tied --data-dir runs", "The corpus 'embedded' has no files of its own"),
-        ("lm --evaluate word2vec", "is a model of train/word2vec.py"),
+        ("lm --evaluate word2vec", "is a model of `keras-tying word2vec`"),
         ("publish runs/none a_name", "runs/none is not a run"),
     ],
 )
