@@ -105,7 +105,10 @@ def test_similar_words_are_shown(command):
     [
         ("word2vec --similar word2vec", "error: --similar needs a model and words. Received: only 'word2vec'"),
         ("word2vec --similar word2vec kingg", "no word 'kingg'"),
-        ("word2vec --similar embedded_small_tied the", "is a model of `keras-tying lm`. Received: `keras-tying word2vec`"),
+        (
+            "word2vec --similar embedded_small_tied the",
+            "is a model of `keras-tying lm`. Received: `keras-tying word2vec`",
+        ),
         ("lm --score embeded_small_tied", "Names like it: embedded_small_tied"),
         ("nmt --translate runs/none", "There is no folder runs/none"),
         ("list nothing_like_it", "No name in the zoo matches 'nothing_like_it'"),
@@ -188,7 +191,7 @@ def test_training_goes_on_from_the_mean_of_several_models(command, tmp_path):
     ("line", "message"),
     [
         ("--from embedded_small_tied ptb_small_tied", "the same words and layers"),
-        ("--from word2vec", "is a model of train/word2vec.py"),
+        ("--from word2vec", "is a model of `keras-tying word2vec`"),
         ("--from embedded_small_tied --set model.units=3", "--from keeps the model of embedded_small_tied"),
         ("--from embedded_small_tied --set data.tokenization=words", "--from keeps the tokenization of embedded_small"),
         ("--from nothing", "no trained model 'nothing'"),
