@@ -192,10 +192,9 @@ def without_lora(model):
 
 def _drop_given_values(config):
     """Removes the initializers of a layer that are arrays, which fit one shape only, from its configuration."""
-    initializers = {name: value for name, value in config.items() if name.endswith("_initializer")}
-    for name, initializer in initializers.items():
-        arguments = initializer["config"] if isinstance(initializer, dict) else {}
-        if isinstance(arguments.get("value"), (list, dict)):
+    for name, initializer in [*config.items()]:
+        is_constant = isinstance(initializer, dict) and initializer.get("class_name") == "Constant"
+        if is_constant and name.endswith("_initializer") and isinstance(initializer["config"]["value"], (list, dict)):
             del config[name]
 
 
