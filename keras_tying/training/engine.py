@@ -31,7 +31,7 @@ from keras_tying.training.optimisation import averaging_starts, changes_by_epoch
 from keras_tying.training.progress import Progress, read_progress
 from keras_tying.training.runs import Run
 from keras_tying.training.saving import BestEpoch, SaveCheckpoints
-from keras_tying.training.task import SCRIPTS, Task
+from keras_tying.training.task import SCRIPTS, Task, command_of
 from keras_tying.training.tensorboard import TensorBoardLog, write_embeddings, write_hyper_parameters, write_words
 
 STEPS_PER_EXECUTION = 20
@@ -358,5 +358,4 @@ def _write_saved_model(task: Task, model: keras.Model, run: Run) -> None:
 
 def export_command(task: Task, run: Run) -> str:
     """The command that writes the SavedModel of a trained run of any backend."""
-    command = Path(SCRIPTS[task.name]).stem
-    return f"KERAS_BACKEND=tensorflow keras-tying {command} --export {shlex.quote(str(run.folder))}"
+    return f"KERAS_BACKEND=tensorflow {command_of(task.name)} --export {shlex.quote(str(run.folder))}"

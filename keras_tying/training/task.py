@@ -277,12 +277,16 @@ def open_task(task_class: type[TaskT], run: Run) -> TaskT:
     return task
 
 
+def command_of(task: str) -> str:
+    """The command of a task, by the name of the task in recipes."""
+    return f"keras-tying {Path(SCRIPTS[task]).stem}"
+
+
 def check_run(task_class: type[Task], run: Run) -> None:
     """Raises ValueError if a run is one of another task."""
     task = run.settings().recipe.task
     if task != task_class.name:
-        expected, received = (f"keras-tying {Path(SCRIPTS[each]).stem}" for each in (task, task_class.name))
-        raise ValueError(f"{run.folder} is a model of `{expected}`. Received: `{received}`")
+        raise ValueError(f"{run.folder} is a model of `{command_of(task)}`. Received: `{command_of(task_class.name)}`")
 
 
 def check_task(task_class: type[Task], recipe: Recipe, name: str) -> None:
