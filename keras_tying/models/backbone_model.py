@@ -7,13 +7,15 @@ from keras_tying.backend.keras_internals.layers import inner_layers
 from keras_tying.checks import check_width
 from keras_tying.layers.shared_place import SharedPlace
 from keras_tying.losses import SequenceCrossEntropy
+from keras_tying.models.changed_copies import ChangedCopies
 from keras_tying.models.composed_model import policy_of
 from keras_tying.models.heads import KINDS, REVERSIBLE, head_of, head_width
 from keras_tying.models.next_word_model import Example, NextWordModel, arguments_of
+from keras_tying.models.serialization import configs_within, with_shared_places
 
 
 @keras.saving.register_keras_serializable("keras_tying")
-class BackboneModel(NextWordModel):
+class BackboneModel(ChangedCopies, NextWordModel):
     """A backbone that computes hidden states, and a head that scores words from them. It trains without keeping logits.
 
     The backbone is a functional, `Sequential` or subclassed Keras model, also from another library. The head may be one
@@ -23,6 +25,11 @@ class BackboneModel(NextWordModel):
     Calls and `predict` return logits. `loss="auto"` is the mean over tokens, as usual in Keras.
 
     `without_logits(model)` makes a `BackboneModel` from a model that ends with its head.
+
+    Changed copies (`resized` and the other methods below) are made from the configuration of the backbone. If the head
+    is a `TiedEmbedding` or `ReversibleEmbedding` that the configuration describes, as that of a functional or
+    `Sequential` model does, all of them are available. If it has a `vocabulary_size`, as in KerasHub, copies with other
+    words are. `with_precision` takes any head.
 
     Args:
         backbone: A built `keras.Model`, from its inputs to hidden states `[..., H]`.
@@ -97,6 +104,34 @@ class BackboneModel(NextWordModel):
         """The head, if it embeds words as well."""
         return self.output_embedding if isinstance(self.output_embedding, REVERSIBLE) else None
 
+    def embedding_arguments(self):
+        return {"embedding": self.output_embedding}
+
+    def embedding_configs(self, config):
+        head, backbone = self.output_embedding, config["backbone"]
+        alike = [each for each in _own_layers(self.backbone) if _is_alike(head, type(each).__name__, each.name)]
+        if {id(each) for each in alike} != {id(head)}:
+            raise ValueError(
+                "Copies with other words, tying or LoRA need a head that is a layer of the backbone, the only one of "
+                f"its name and class. Received: head {head.name!r}, and {len(alike)} in the backbone of its name and "
+                "class"
+            )
+
+        def is_head(each):  # a `SharedPlace` has its class and name too, but no size
+            own = each["config"]
+            return _is_alike(head, each.get("class_name"), own.get("name")) and "input_dim" in own
+
+        found = configs_within(backbone, is_head)
+        if not found and backbone["config"].get("vocabulary_size") == head.input_dim:  # as in KerasHub
+            found = [backbone["config"]]
+        if not found:
+            raise ValueError(
+                "The configuration of the backbone must describe its layers or have its `vocabulary_size`: make "
+                f"another model anew. Received: {type(self.backbone).__name__}, whose configuration is without "
+                f"{head.name!r}"
+            )
+        return {"embedding": found}
+
     @property
     def auto_loss(self):
         return SequenceCrossEntropy(reduction="mean")
@@ -124,11 +159,13 @@ class BackboneModel(NextWordModel):
     def get_config(self):
         head, backbone = self.output_embedding, self.backbone
         places = [place for place, layer in enumerate(_own_layers(backbone)) if layer is head]
-        return {
-            **super().get_config(),
-            "backbone": keras.saving.serialize_keras_object(backbone),
-            "head": places[0] if places else keras.saving.serialize_keras_object(head),
-        }
+
+        def configs():
+            described = keras.saving.serialize_keras_object(backbone)
+            return {"backbone": described, "head": places[0] if places else keras.saving.serialize_keras_object(head)}
+
+        arguments = {"backbone": backbone, "head": places[0] if places else head}
+        return {**super().get_config(), **with_shared_places(configs, arguments)}
 
 
 def without_logits(model):
@@ -197,6 +234,10 @@ def _layer_of(backbone, head):
             f"{len(named)}. Its layers that can score words: {heads or 'none'}"
         )
     return named[0]
+
+
+def _is_alike(layer, class_name, name):
+    return (type(layer).__name__, layer.name) == (class_name, name)
 
 
 def _own_layers(backbone):

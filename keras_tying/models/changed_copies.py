@@ -10,6 +10,10 @@ import h5py
 
 from keras_tying.models.embedding_changes import tied, untied, with_words, without_lora, words_of_rows, words_of_size
 from keras_tying.models.precision import with_precision
+from keras_tying.models.serialization import SHARED
+
+ARGUMENTS = ("embedding", "source_embedding", "output_embedding", "context_embedding")
+"""Arguments of models that take an embedding layer."""
 
 KINDS = "fiV"
 """Kinds of dtypes that weights have in files: floats, quantized integers, and bfloat16, which h5py does not know."""
@@ -17,6 +21,18 @@ KINDS = "fiV"
 
 class ChangedCopies:
     """Mixin for a model of embedding layers: its changed copies."""
+
+    def embedding_arguments(self):
+        """The layers that embed and score words, by the names in `ARGUMENTS`, each once."""
+        config = self.get_config()  # type: ignore[attr-defined]  # a mixin has none
+        return {name: getattr(self, name) for name in ARGUMENTS if config.get(name) and SHARED not in config[name]}
+
+    def embedding_configs(self, config):
+        """The configurations of these layers in `config`, that of the model: a list for each argument it has.
+
+        The list has one for each place that describes the layer.
+        """
+        return {name: [config[name]["config"]] for name in self.embedding_arguments() if config[name]}
 
     def resized(self, vocabulary_size=None, *, source_vocabulary_size=None):
         """A copy of the model with fewer or more words. New words start at the mean of all words.

@@ -11,6 +11,7 @@ from keras_tying.ids import check_ids
 from keras_tying.layers import WordDropout
 from keras_tying.models.layouts import VOCABULARY_DIMENSIONS
 from keras_tying.models.moved_state import COUNTS, Change, Place, changed_copy, embedding_layers
+from keras_tying.models.serialization import configs_within
 
 
 class Words(NamedTuple):
@@ -48,12 +49,15 @@ def with_words(model, given, words_of):
         changed[""] = changed["embedding"]
 
     def configure(config):
+        configs = model.embedding_configs(config)
         for argument in changed.keys() & layers.keys():
-            config[argument]["config"]["input_dim"] = len(changed[argument].rows)
-            _drop_given_values(config[argument]["config"])
-        for layer in config.get("hidden_layers", ()) if "embedding" in changed else ():
-            if layer.get("registered_name") == keras.saving.get_registered_name(WordDropout):
-                layer["config"]["vocabulary_size"] = len(changed["embedding"].rows)
+            for own in configs[argument]:
+                own["input_dim" if "input_dim" in own else "vocabulary_size"] = len(changed[argument].rows)
+                _drop_given_values(own)
+        if "embedding" in changed:
+            layers_between = [config.get(name) for name in ("hidden_layers", "backbone")]
+            for own in configs_within(layers_between, _is_word_dropout):
+                own["vocabulary_size"] = len(changed["embedding"].rows)
 
     def take(old, are_weights):
         return {
@@ -113,9 +117,10 @@ def tied(model, matrix, roles):
             config["embedding"]["config"]["name"] = name
         for argument in {argument for argument, _ in joined.values()} - {"embedding"}:
             config[argument] = None
-        if "tie_weights" in config["embedding"]["config"]:
-            config["embedding"]["config"]["tie_weights"] = True
-            config["embedding"]["config"].pop("reverse_embeddings_initializer", None)
+        for own in model.embedding_configs(config)["embedding"]:
+            if "tie_weights" in own:
+                own["tie_weights"] = True
+                own.pop("reverse_embeddings_initializer", None)
 
     def merge(old):
         found = [joined[matrix]] if matrix != "mean" else sorted({*joined.values()})
@@ -123,7 +128,9 @@ def tied(model, matrix, roles):
         new = {place: values for place, values in old.items() if place not in joined.values()}
         if matrices:
             new["embedding", "embeddings"] = sum(matrices) / len(matrices) if len(matrices) > 1 else matrices[0]
-        return new | ({("embedding", "bias"): old[output, "bias"]} if (output, "bias") in old else {})
+        if (output, "bias") in new:
+            new["embedding", "bias"] = new.pop((output, "bias"))
+        return new
 
     return changed_copy(model, Change(configure, merge, merge))
 
@@ -146,8 +153,9 @@ def untied(model, roles):
     def configure(config):
         for argument, variable in new_places.values():
             if variable == "reverse_embeddings":
-                config["embedding"]["config"]["tie_weights"] = False
-                _drop_given_values(config["embedding"]["config"])
+                for own in model.embedding_configs(config)["embedding"]:
+                    own["tie_weights"] = False
+                    _drop_given_values(own)
                 continue
             own = {**config["embedding"]["config"]}
             own["name"] = f"{argument.removesuffix('_embedding')}_{own['name']}"
@@ -173,8 +181,10 @@ def without_lora(model):
         raise ValueError("An embedding must have LoRA. Received: none with it; call enable_lora(rank) of one first")
 
     def configure(config):
+        configs = model.embedding_configs(config)
         for argument in scales:
-            config[argument]["config"].update(lora_rank=None, lora_alpha=None)
+            for own in configs[argument]:
+                own.update(lora_rank=None, lora_alpha=None)
 
     def merge(old):
         new = without(old)
@@ -188,6 +198,10 @@ def without_lora(model):
         return {place: values for place, values in old.items() if not place[1].startswith("lora")}
 
     return changed_copy(model, Change(configure, merge, without))
+
+
+def _is_word_dropout(config):
+    return config.get("registered_name") == keras.saving.get_registered_name(WordDropout)
 
 
 def _drop_given_values(config):

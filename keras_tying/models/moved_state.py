@@ -12,10 +12,7 @@ from keras_tying.backend.keras_internals.layers import leaf_layers
 from keras_tying.backend.keras_internals.optimizers import copy_decay_exclusions, slots_of, without_loss_scale
 from keras_tying.backend.keras_internals.training import compiled_objects
 from keras_tying.backend.replicas import build_optimizer, scope_of
-from keras_tying.models.serialization import SHARED
 
-ARGUMENTS = ("embedding", "source_embedding", "output_embedding", "context_embedding")
-"""Arguments of models that take an embedding layer."""
 COUNTS = ("input_updates", "output_updates")
 """Variables of `SkipGram` itself with a number for each word."""
 
@@ -61,7 +58,7 @@ def changed_copy(model, change):
         weights = _named(zip(model.weights, model.weights, strict=True), names)
         new_weights = _after(change.weights, weights)
         frozen = _carried(_frozen(model, names), weights, change)
-        _check_shapes(copy, names, new_weights)
+        _check_weights(copy, names, new_weights)
         for weight in copy.weights:
             weight.assign(new_weights[names[id(weight)]])
             if names[id(weight)] in frozen:
@@ -98,8 +95,13 @@ def _carried(chosen, weights, change) -> set[Name]:
     return {name for name, mark in _after(change.moments, marks).items() if mark.any()}
 
 
-def _check_shapes(copy, names, values):
-    """Raises ValueError if the copy has weights outside of its embeddings that the values do not fit."""
+def _check_weights(copy, names, values):
+    """Raises ValueError if the copy has other weights than there are values, or of other sizes."""
+    if len(copy.weights) != len(values) or not values.keys() <= {names[id(each)] for each in copy.weights}:
+        raise ValueError(
+            "The configuration of the model must describe its embeddings, tying and LoRA: make a model with this "
+            f"change anew. Expected: a copy with {len(values)} weights. Received: one with {len(copy.weights)}"
+        )
     for weight in copy.weights:
         if (shape := values[names[id(weight)]].shape) != tuple(weight.shape):
             raise ValueError(
@@ -168,7 +170,7 @@ def _names(model) -> dict[int, Name]:
     """
     names: dict[int, Name] = {
         id(each): (argument, each.name)
-        for argument, layer in _embedding_arguments(model).items()
+        for argument, layer in model.embedding_arguments().items()
         if isinstance(layer, keras.layers.Embedding)
         for each in layer.variables
     }
@@ -194,17 +196,11 @@ def embedding_layers(model):
     Raises:
         ValueError: If one has no matrix with a row for each word.
     """
-    layers = _embedding_arguments(model)
-    for name, layer in layers.items():
+    layers = model.embedding_arguments()
+    for layer in layers.values():
         if not isinstance(layer, keras.layers.Embedding):
             raise ValueError(
                 "Copies with other words, tying or LoRA need a keras.layers.Embedding or a TiedEmbedding. Received: "
-                f"`{name}`, of class {type(layer).__name__}"
+                f"layer {layer.name!r}, of class {type(layer).__name__}"
             )
     return layers
-
-
-def _embedding_arguments(model):
-    """The layers that a model was given by the names in `ARGUMENTS`, each once."""
-    config = model.get_config()
-    return {name: getattr(model, name) for name in ARGUMENTS if config.get(name) and SHARED not in config[name]}

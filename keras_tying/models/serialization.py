@@ -5,7 +5,7 @@ from contextlib import nullcontext
 import keras
 
 from keras_tying.backend.keras_internals.calls import was_called
-from keras_tying.backend.keras_internals.layers import inner_layers
+from keras_tying.backend.keras_internals.layers import direct_layers, inner_layers
 from keras_tying.backend.keras_internals.saving import is_saving, shared_object, sharing_scope
 from keras_tying.layers.shared_place import embedding_at
 
@@ -36,20 +36,22 @@ def layer_configs(**layers):
         config.pop("build_config", None)
         return config
 
-    def configs():
-        return {name: config_of(layer, name) for name, layer in layers.items()}
+    return with_shared_places(lambda: {name: config_of(layer, name) for name, layer in layers.items()}, layers)
 
-    if is_saving() or not (further := _further_places(layers)):
-        return configs()
+
+def with_shared_places(make_configs, arguments):
+    """The configurations that a function makes of a model's arguments, in which the places of a layer are shared."""
+    if is_saving() or not (further := _further_places(arguments)):
+        return make_configs()
     with sharing_scope():
-        return {**configs(), SHARED_WITHIN: further}
+        return {**make_configs(), SHARED_WITHIN: further}
 
 
 def _further_places(arguments):
-    """How many places within a model's layers have layers that are among its layers, or within others of them, too."""
-    layers = {id(each): each for each in keras.tree.flatten(arguments) if isinstance(each, keras.layers.Layer)}
-    places = [place for layer in layers.values() for place in {id(each) for each in [layer, *inner_layers(layer)]}]
-    return len(places) - len({*places})
+    """How many places a model's layers and those within them have, beyond the first of each."""
+    given = {id(each): each for each in keras.tree.flatten(arguments) if isinstance(each, keras.layers.Layer)}
+    layers = {id(each): each for layer in given.values() for each in [layer, *inner_layers(layer)]}
+    return len(given) + sum(len(direct_layers(each)) for each in layers.values()) - len(layers)
 
 
 def from_layer_configs(config, custom_objects=None):
@@ -78,6 +80,17 @@ def from_layer_configs(config, custom_objects=None):
             f"Make one model of those that share it. Received: {further} places that share a layer, {kept} in the copy"
         )
     return arguments
+
+
+def configs_within(value, is_wanted):
+    """The items `config` of those configurations of objects, within a larger one, for which `is_wanted` is true."""
+    if isinstance(value, (list, tuple)):
+        return [found for each in value for found in configs_within(each, is_wanted)]
+    if not isinstance(value, dict):
+        return []
+    if isinstance(value.get("config"), dict) and is_wanted(value):
+        return [value["config"]]
+    return [found for each in value.values() for found in configs_within(each, is_wanted)]
 
 
 def not_yet_called(config):

@@ -51,3 +51,27 @@ def test_it_trains_as_with_logits(backbone, text, tmp_path):
     assert received[1] < received[0]
     assert len(model.trainable_variables) == len(plain.trainable_variables)
     np.testing.assert_allclose(received, expected, rtol=1e-4)
+
+
+def test_a_copy_with_more_words_trains_on(backbone, text, tmp_path):
+    inputs, targets, weights = text
+    model = kt.models.BackboneModel(backbone, head=backbone.token_embedding)
+    model.compile(keras.optimizers.Adam(1e-3), kt.losses.SequenceCrossEntropy(reduction="mean"))
+    fit = {"batch_size": 8, "shuffle": False, "verbose": 0}
+    model.fit(inputs, targets, sample_weight=weights, **fit)
+    larger, same = model.resized(VOCABULARY_SIZE + 10), model.with_rows(range(VOCABULARY_SIZE))
+    assert larger.output_embedding is larger.backbone.token_embedding
+    assert larger.count_params() == model.count_params() + 10 * 32
+    few = {name: values[:8] for name, values in inputs.items()}
+    logits = model.predict(few, verbose=0)
+    np.testing.assert_allclose(larger.predict(few, verbose=0)[..., :VOCABULARY_SIZE], logits, atol=1e-5)
+    expected, received = (
+        each.fit(inputs, targets, sample_weight=weights, **fit).history["loss"] for each in (model, same)
+    )
+    np.testing.assert_allclose(received, expected, rtol=1e-6)
+    larger.save_weights(tmp_path / "model.weights.h5")
+    again = model.resized(VOCABULARY_SIZE + 10)
+    again.load_weights(tmp_path / "model.weights.h5")
+    np.testing.assert_array_equal(again.predict(few, verbose=0), larger.predict(few, verbose=0))
+    with pytest.raises(ValueError, match="must describe its embeddings, tying and LoRA"):
+        model.untied_copy()

@@ -21,6 +21,14 @@ def inner_layers(model):
     return list(model._flatten_layers(include_self=False))
 
 
+def direct_layers(layer):
+    """The layers that a layer contains, without those that they contain, each once.
+
+    `Layer._flatten_layers`: as in `leaf_layers`.
+    """
+    return layer._flatten_layers(include_self=False, recursive=False)
+
+
 def layers_to_quantize(model, filters):
     """The layers that `Model.quantize` quantizes with `filters`.
 
