@@ -26,10 +26,10 @@ class BackboneModel(ChangedCopies, NextWordModel):
 
     `without_logits(model)` makes a `BackboneModel` from a model that ends with its head.
 
-    Changed copies (`resized` and the other methods below) are made from the configuration of the backbone. If the head
-    is a `TiedEmbedding` or `ReversibleEmbedding` that the configuration describes, as that of a functional or
-    `Sequential` model does, all of them are available. If it has a `vocabulary_size`, as in KerasHub, copies with other
-    words are. `with_precision` takes any head.
+    Methods such as `resized` return changed copies. All of them work if the head is a `TiedEmbedding` or
+    `ReversibleEmbedding` in a functional or `Sequential` backbone. A backbone whose configuration has a
+    `vocabulary_size`, as in KerasHub, has `resized`, `with_rows` and `with_precision`. `with_precision` takes other
+    heads too.
 
     Args:
         backbone: A built `keras.Model`, from its inputs to hidden states `[..., H]`.
@@ -108,29 +108,32 @@ class BackboneModel(ChangedCopies, NextWordModel):
         return {"embedding": self.output_embedding}
 
     def embedding_configs(self, config):
-        head, backbone = self.output_embedding, config["backbone"]
-        alike = [each for each in _own_layers(self.backbone) if _is_alike(head, type(each).__name__, each.name)]
-        if {id(each) for each in alike} != {id(head)}:
+        head, backbone = self.output_embedding, self.backbone
+        layers = [backbone, *_own_layers(backbone)]
+        if not any(layer is head for layer in layers):
             raise ValueError(
-                "Copies with other words, tying or LoRA need a head that is a layer of the backbone, the only one of "
-                f"its name and class. Received: head {head.name!r}, and {len(alike)} in the backbone of its name and "
-                "class"
+                "Copies with other words, tying or LoRA need a head that embeds the words of the backbone too. "
+                f"Received: {head.name!r}, which is not among the layers of {backbone.name!r}"
             )
+        containers = [layer for layer in layers if any(each is head for each in inner_layers(layer))]
+        for layer in [head, *sorted(containers, key=lambda each: len(inner_layers(each)))]:
+            size = "input_dim" if layer is head else "vocabulary_size"  # as in KerasHub
+            if found := _configs_with(config["backbone"], layer, {size: head.input_dim}):
+                if sum(_name_of(each) == _name_of(layer) for each in layers) > 1:
+                    raise ValueError(
+                        "The layer that scores words must be the only one of its name and class. Rename it or the "
+                        f"other. Received: {' and '.join(_name_of(layer))}, of several layers"
+                    )
+                return {"embedding": found}
+        raise ValueError(
+            "The configuration of the backbone must have the number of words, as `input_dim` of the layer that scores "
+            "them or as `vocabulary_size` of one around it: make a new model of the size that you want. Received: "
+            f"{type(backbone).__name__} {backbone.name!r}, without that of {head.name!r}"
+        )
 
-        def is_head(each):  # a `SharedPlace` has its class and name too, but no size
-            own = each["config"]
-            return _is_alike(head, each.get("class_name"), own.get("name")) and "input_dim" in own
-
-        found = configs_within(backbone, is_head)
-        if not found and backbone["config"].get("vocabulary_size") == head.input_dim:  # as in KerasHub
-            found = [backbone["config"]]
-        if not found:
-            raise ValueError(
-                "The configuration of the backbone must describe its layers or have its `vocabulary_size`: make "
-                f"another model anew. Received: {type(self.backbone).__name__}, whose configuration is without "
-                f"{head.name!r}"
-            )
-        return {"embedding": found}
+    def _layers_to_freeze(self):
+        """Embeddings too, whose configurations that of the backbone need not have."""
+        return [each for each in inner_layers(self) if not isinstance(each, SharedPlace)]
 
     @property
     def auto_loss(self):
@@ -236,8 +239,18 @@ def _layer_of(backbone, head):
     return named[0]
 
 
-def _is_alike(layer, class_name, name):
-    return (type(layer).__name__, layer.name) == (class_name, name)
+def _name_of(layer):
+    return type(layer).__name__, layer.name
+
+
+def _configs_with(config, layer, size):
+    """The configurations of a layer, within that of a backbone, that have this size."""
+
+    def is_wanted(each):  # a `SharedPlace` has the class and name of its embedding, but no size
+        own = each["config"]
+        return (each.get("class_name"), own.get("name", layer.name)) == _name_of(layer) and size.items() <= own.items()
+
+    return configs_within(config, is_wanted)
 
 
 def _own_layers(backbone):

@@ -197,10 +197,10 @@ def _check_file(model, path):
         with h5py.File(each) as file:
             file.visititems(add)
     saved = (weight for weight in model.weights if not weight.name.startswith("lora_"))  # no file has those of LoRA
-    if sum(sizes) != (size := sum(math.prod(weight.shape) for weight in saved)):
+    if sum(sizes) != (size := sum(math.prod(weight.shape) for weight in saved if len(weight.shape))):
         raise ValueError(
-            "The file must be of a model with the same tying and quantization: load it into one, and take its "
-            f"tied_copy or untied_copy. Received: {path} with {sum(sizes):,} weights, for a model of {size:,}"
+            "The file must be of a model with the same sizes, tying and quantization: load it into one, and take its "
+            f"resized, tied_copy or untied_copy. Received: {path} with {sum(sizes):,} weights, for a model of {size:,}"
         )
 
 

@@ -77,6 +77,15 @@ class ComposedModel(ReplicatedModel):
         self.compile(**keras.saving.deserialize_keras_object(config))
         build_optimizer(self)
 
+    def _layers_to_freeze(self):
+        """The layers that the configuration of the model says are frozen: the same before and after its tying changes.
+
+        Neither are embeddings among them, whose number depends on tying and whose configurations say it, nor their
+        further places, which are `SharedPlace` layers in loaded models only.
+        """
+        kinds = (keras.layers.Embedding, AdaptiveEmbedding, SharedPlace)
+        return [each for each in inner_layers(self) if not isinstance(each, kinds)]
+
     def get_config(self):
         quantized = [
             [place, keras.saving.serialize_keras_object(layer.quantization_config)]
@@ -85,7 +94,7 @@ class ComposedModel(ReplicatedModel):
         ]
         frozen = [
             place
-            for place, layer in enumerate(_without_embeddings(inner_layers(self)))
+            for place, layer in enumerate(self._layers_to_freeze())
             if not any(each.trainable for each in [layer, *inner_layers(layer)])
         ]
         own = {"quantized": quantized, "frozen": frozen}
@@ -102,7 +111,7 @@ class ComposedModel(ReplicatedModel):
         model = cls(**config)
         for layer in outside:
             forget_calls(layer)
-        layers, inner = leaf_layers(model), _without_embeddings(inner_layers(model))
+        layers, inner = leaf_layers(model), model._layers_to_freeze()
         for place in frozen:
             inner[place].trainable = False
         for place, quantization in quantized:
@@ -121,15 +130,6 @@ def _check_arguments(model, config):
             f"{type(model).__name__} needs a `get_config` to be copied or saved as a whole; its weights can be saved. "
             f"Expected: the arguments of its constructor. Received: a configuration without {lacking}"
         )
-
-
-def _without_embeddings(layers):
-    """Layers without the embeddings, whose number depends on tying and whose configurations say which are frozen.
-
-    Neither are their further places counted, which are `SharedPlace` layers in loaded models only.
-    """
-    kinds = (keras.layers.Embedding, AdaptiveEmbedding, SharedPlace)
-    return [each for each in layers if not isinstance(each, kinds)]
 
 
 def check_unmasked(**layers):

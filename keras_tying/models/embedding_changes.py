@@ -36,8 +36,8 @@ def with_words(model, given, words_of):
         raise ValueError(f"Give `{target}`, or `{source}` of a model with source words. Received: neither")
     if given[source] is not None and "source_embedding" not in layers:
         raise ValueError(
-            f"`{source}` is for models that embed source words in a matrix of their own; change all words of this "
-            f"model by `{target}`. Received: {source}={given[source]!r}"
+            f"`{source}` is for a Translator or JointLanguageModel that has a matrix of its own for source words. The "
+            f"words of this model are changed by `{target}`. Received: {source}={given[source]!r}"
         )
     changed = {}
     for argument, layer in layers.items():
@@ -52,12 +52,13 @@ def with_words(model, given, words_of):
         configs = model.embedding_configs(config)
         for argument in changed.keys() & layers.keys():
             for own in configs[argument]:
-                own["input_dim" if "input_dim" in own else "vocabulary_size"] = len(changed[argument].rows)
+                own["vocabulary_size" if "vocabulary_size" in own else "input_dim"] = len(changed[argument].rows)
                 _drop_given_values(own)
         if "embedding" in changed:
             layers_between = [config.get(name) for name in ("hidden_layers", "backbone")]
             for own in configs_within(layers_between, _is_word_dropout):
-                own["vocabulary_size"] = len(changed["embedding"].rows)
+                if own["vocabulary_size"] == layers["embedding"].input_dim:  # else it may be of source words
+                    own["vocabulary_size"] = len(changed["embedding"].rows)
 
     def take(old, are_weights):
         return {
@@ -154,8 +155,9 @@ def untied(model, roles):
         for argument, variable in new_places.values():
             if variable == "reverse_embeddings":
                 for own in model.embedding_configs(config)["embedding"]:
-                    own["tie_weights"] = False
-                    _drop_given_values(own)
+                    if "tie_weights" in own:
+                        own["tie_weights"] = False
+                        _drop_given_values(own)
                 continue
             own = {**config["embedding"]["config"]}
             own["name"] = f"{argument.removesuffix('_embedding')}_{own['name']}"
@@ -184,7 +186,7 @@ def without_lora(model):
         configs = model.embedding_configs(config)
         for argument in scales:
             for own in configs[argument]:
-                own.update(lora_rank=None, lora_alpha=None)
+                own.update({key: None for key in ("lora_rank", "lora_alpha") if key in own})
 
     def merge(old):
         new = without(old)

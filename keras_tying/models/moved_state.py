@@ -99,8 +99,9 @@ def _check_weights(copy, names, values):
     """Raises ValueError if the copy has other weights than there are values, or of other sizes."""
     if len(copy.weights) != len(values) or not values.keys() <= {names[id(each)] for each in copy.weights}:
         raise ValueError(
-            "The configuration of the model must describe its embeddings, tying and LoRA: make a model with this "
-            f"change anew. Expected: a copy with {len(values)} weights. Received: one with {len(copy.weights)}"
+            "The configuration of the model must say how its embedding is tied and which layers have LoRA: make a new "
+            f"model with this change. Expected: a copy with {len(values)} weights. Received: one with "
+            f"{len(copy.weights)}"
         )
     for weight in copy.weights:
         if (shape := values[names[id(weight)]].shape) != tuple(weight.shape):
@@ -200,7 +201,7 @@ def embedding_layers(model):
     for layer in layers.values():
         if not isinstance(layer, keras.layers.Embedding):
             raise ValueError(
-                "Copies with other words, tying or LoRA need a keras.layers.Embedding or a TiedEmbedding. Received: "
-                f"layer {layer.name!r}, of class {type(layer).__name__}"
+                "Copies with other words, tying or LoRA need a TiedEmbedding or a keras.layers.Embedding, also a "
+                f"ReversibleEmbedding. Received: layer {layer.name!r}, of class {type(layer).__name__}"
             )
     return layers

@@ -5,7 +5,7 @@ from contextlib import nullcontext
 import keras
 
 from keras_tying.backend.keras_internals.calls import was_called
-from keras_tying.backend.keras_internals.layers import direct_layers, inner_layers
+from keras_tying.backend.keras_internals.layers import described_layers, inner_layers
 from keras_tying.backend.keras_internals.saving import is_saving, shared_object, sharing_scope
 from keras_tying.layers.shared_place import embedding_at
 
@@ -40,7 +40,7 @@ def layer_configs(**layers):
 
 
 def with_shared_places(make_configs, arguments):
-    """The configurations that a function makes of a model's arguments, in which the places of a layer are shared."""
+    """Calls `make_configs`. A layer that is in several places is marked, so that a copy shares it again."""
     if is_saving() or not (further := _further_places(arguments)):
         return make_configs()
     with sharing_scope():
@@ -48,10 +48,17 @@ def with_shared_places(make_configs, arguments):
 
 
 def _further_places(arguments):
-    """How many places a model's layers and those within them have, beyond the first of each."""
-    given = {id(each): each for each in keras.tree.flatten(arguments) if isinstance(each, keras.layers.Layer)}
-    layers = {id(each): each for layer in given.values() for each in [layer, *inner_layers(layer)]}
-    return len(given) + sum(len(direct_layers(each)) for each in layers.values()) - len(layers)
+    """How many times a layer is contained somewhere in a model's layers, not counting the first time of each."""
+    layers = {id(each): each for each in keras.tree.flatten(arguments) if isinstance(each, keras.layers.Layer)}
+    places = [place for layer in layers.values() for place in _places(layer)]
+    return len(places) - len({*places})
+
+
+def _places(layer):
+    """The ids of a layer and of those within it: what two layers of a functional model contain is there twice."""
+    if described := described_layers(layer):
+        return [id(layer), *(place for each in described for place in _places(each))]
+    return [*{id(each) for each in [layer, *inner_layers(layer)]}]
 
 
 def from_layer_configs(config, custom_objects=None):
@@ -83,7 +90,7 @@ def from_layer_configs(config, custom_objects=None):
 
 
 def configs_within(value, is_wanted):
-    """The items `config` of those configurations of objects, within a larger one, for which `is_wanted` is true."""
+    """The `config` dictionaries of all objects described in `value` for which `is_wanted` is true."""
     if isinstance(value, (list, tuple)):
         return [found for each in value for found in configs_within(each, is_wanted)]
     if not isinstance(value, dict):

@@ -90,10 +90,20 @@ def test_a_larger_model_has_the_mean_of_all_words(name, text, tmp_path):
     np.testing.assert_array_equal(logits(keras.models.load_model(tmp_path / "model.keras"), text), logits(larger, text))
 
 
-def test_dropout_of_words_knows_the_new_words(text):
-    copy = trained("functional", text).resized(V + 3)
-    (dropout,) = (layer for layer in copy.backbone.layers if isinstance(layer, kt.layers.WordDropout))
-    assert dropout.vocabulary_size == V + 3
+def test_dropout_of_words_knows_the_new_words():
+    source, target = (keras.Input((None,), dtype="int32") for _ in range(2))
+    embeddings = OURS(50, H, name="source_words"), OURS(V, H, name="words")
+    looked_up = [
+        kt.layers.WordDropout(each.input_dim, 0.3, name=f"{each.name}_dropout")(each(ids), ids=ids)
+        for each, ids in zip(embeddings, (source, target), strict=True)
+    ]
+    hidden = keras.layers.Add()(looked_up)
+    model = kt.models.without_logits(keras.Model([source, target], embeddings[1](hidden, reverse=True)))
+    copy = model.resized(V + 3)
+    sizes = {each.name: each.vocabulary_size for each in copy.backbone.layers if "dropout" in each.name}
+    assert sizes == {"source_words_dropout": 50, "words_dropout": V + 3}
+    words = np.arange(8)[None]
+    np.testing.assert_allclose(copy([words + 42, words])[..., :V], model([words + 42, words]), atol=1e-6)
 
 
 @pytest.mark.parametrize("name", [name for name in MAKE if "untied" not in name])
@@ -151,9 +161,9 @@ def test_a_copy_that_would_not_share_is_refused():
 
 @keras.saving.register_keras_serializable("test_changed_copies_of_backbones")
 class Backbone(keras.Model):
-    def __init__(self, **kwargs):
+    def __init__(self, words=V, **kwargs):
         super().__init__(**kwargs)
-        self.words, self.dense = KERAS(V, H, name="words"), keras.layers.Dense(H)
+        self.words, self.dense = KERAS(words, H, name="words"), keras.layers.Dense(H)
 
     def call(self, inputs):
         return self.dense(self.words(inputs))
@@ -163,6 +173,70 @@ def subclassed():
     backbone = Backbone()
     backbone(np.zeros((1, 3)))
     return kt.models.BackboneModel(backbone, "words")
+
+
+@keras.saving.register_keras_serializable("test_changed_copies_of_backbones")
+class Sized(Backbone):
+    """A model that makes its layers itself, of a number of words that its configuration has."""
+
+    def __init__(self, vocabulary_size, input_dim=3, **kwargs):  # `input_dim` is about something else
+        super().__init__(vocabulary_size, **kwargs)
+        self.sizes = {"vocabulary_size": vocabulary_size, "input_dim": input_dim}
+
+    def get_config(self):
+        return {**super().get_config(), **self.sizes}
+
+
+def sized():
+    backbone = Sized(V)
+    backbone(np.zeros((1, 3)))
+    return kt.models.BackboneModel(backbone, "words")
+
+
+@pytest.mark.parametrize("within", [False, True])
+def test_a_model_that_makes_its_layers_itself_and_knows_the_number_of_words(within, tmp_path):
+    model, words = sized(), np.arange(8)[None]
+    if within:
+        inputs = keras.Input((None,), dtype="int32")
+        backbone = keras.Model(inputs, keras.layers.Dense(H)(model.backbone(inputs)))
+        model = kt.models.BackboneModel(backbone, model.output_embedding)
+    model.output_embedding.trainable = False
+    larger = model.resized(V + 3)
+    np.testing.assert_allclose(larger(words)[..., :V], model(words), atol=1e-6)
+    larger.save(tmp_path / "model.keras")
+    for copy in (larger, keras.models.clone_model(larger), keras.models.load_model(tmp_path / "model.keras")):
+        assert not copy.output_embedding.trainable
+        assert len(copy.trainable_weights) == len(model.trainable_weights)
+    model.embedding.enable_lora(2)
+    np.testing.assert_allclose(model.without_lora()(words), model(words), atol=1e-6)
+
+
+@keras.saving.register_keras_serializable("test_changed_copies_of_backbones")
+class Branched(keras.layers.Layer):
+    """A layer that makes layers when it is built, of which one contains the other, and a weight that is a number."""
+
+    def build(self, input_shape):
+        self.dense, self.factor = keras.layers.Dense(H), self.add_weight(shape=(), initializer="ones", name="factor")
+        self.block = keras.Sequential([self.dense, keras.layers.Activation("tanh")])
+        self.block.build(input_shape)
+
+    def call(self, inputs):
+        return self.factor * self.block(inputs) + self.dense(inputs)
+
+
+def test_layers_within_one_layer_are_its_own_affair(tmp_path):
+    embedding, words = OURS(V, H), keras.Input((None,), dtype="int32")
+    functional_model = keras.Model(words, embedding(Branched()(embedding(words)), reverse=True))
+    models = kt.models.without_logits(functional_model), kt.models.LanguageModel(OURS(V, H), [Branched()])
+    ids = np.arange(8)[None]
+    for model in models:
+        expected = model(ids)
+        np.testing.assert_allclose(model.resized(V + 3)(ids)[..., :V], expected, atol=1e-6)
+        model.save_weights(tmp_path / "model.weights.h5")
+        copy = keras.models.clone_model(model)
+        copy(ids)
+        copy.load_weights(tmp_path / "model.weights.h5")
+        np.testing.assert_array_equal(copy(ids), expected)
 
 
 def with_a_head_of_its_own():
@@ -184,17 +258,18 @@ def with_dense():
 
 
 WRONG = {
-    "made by the backbone": (subclassed, "must describe its layers .* Received: Backbone, .* without 'words'"),
-    "outside": (with_a_head_of_its_own, "that is a layer of the backbone, .* and 1 in the backbone"),
-    "two of one name": (two_of_one_name, "the only one of its name and class. .* and 2 in the backbone"),
-    "no embedding": (with_dense, "need a keras.layers.Embedding or a TiedEmbedding. Received: layer 'scores'"),
+    "made by the backbone": (subclassed, "the number of words, .* Received: Backbone .*, without that of 'words'"),
+    "outside": (with_a_head_of_its_own, "a head that embeds the words of the backbone too. Received: 'words'"),
+    "made by the backbone, untied": (sized, "how its embedding is tied .* with 4 weights. Received: one with 3"),
+    "two of one name": (two_of_one_name, "the only one of its name and class. .* TiedEmbedding and words, of several"),
+    "no embedding": (with_dense, "need a TiedEmbedding or .* Received: layer 'scores'"),
 }
 
 
 @pytest.mark.parametrize(("make", "message"), WRONG.values(), ids=WRONG)
 def test_what_cannot_be_copied_is_named(make, message):
     model = make()
-    for change in (lambda: model.resized(V + 3), model.untied_copy):
+    for change in (lambda: model.resized(V + 3), model.untied_copy)[make is sized :]:
         with pytest.raises(ValueError, match=message):
             change()
 

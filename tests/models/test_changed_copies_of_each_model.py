@@ -301,7 +301,7 @@ def test_weights_of_one_file_come_into_tied_and_untied_models(tied, untied, file
 )
 def test_weights_of_another_tying_are_not_loaded_in_part(file, model, tmp_path):
     MAKE[file]().save_weights(tmp_path / "model.weights.h5")
-    with pytest.raises(ValueError, match="of a model with the same tying and quantization"):
+    with pytest.raises(ValueError, match="of a model with the same sizes, tying and quantization"):
         MAKE[model]().load_weights(tmp_path / "model.weights.h5")
 
 

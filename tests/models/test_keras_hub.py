@@ -73,5 +73,24 @@ def test_a_copy_with_more_words_trains_on(backbone, text, tmp_path):
     again = model.resized(VOCABULARY_SIZE + 10)
     again.load_weights(tmp_path / "model.weights.h5")
     np.testing.assert_array_equal(again.predict(few, verbose=0), larger.predict(few, verbose=0))
-    with pytest.raises(ValueError, match="must describe its embeddings, tying and LoRA"):
+    with pytest.raises(ValueError, match="must say how its embedding is tied"):
         model.untied_copy()
+
+
+def test_a_causal_model_is_saved_and_resized(backbone, text, tmp_path):
+    """Its inputs are those of the backbone, which a copy does not share."""
+    inputs, _, _ = text
+    few = {name: values[:8] for name, values in inputs.items()}
+    models = pytest.importorskip("keras_hub.models")
+    model = kt.models.without_logits(models.GPT2CausalLM(backbone=backbone, preprocessor=None))
+    model.backbone.get_layer("gpt2_backbone").get_layer("transformer_layer_0").trainable = False
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    logits = model.predict(few, verbose=0)
+    for copy in (loaded, model.resized(VOCABULARY_SIZE + 10), loaded.resized(VOCABULARY_SIZE + 10)):
+        np.testing.assert_allclose(copy.predict(few, verbose=0)[..., :VOCABULARY_SIZE], logits, atol=1e-5)
+        assert len(copy.trainable_weights) == len(model.trainable_weights)
+    model.quantize("int8")
+    model.save(tmp_path / "quantized.keras")
+    loaded = keras.models.load_model(tmp_path / "quantized.keras")
+    np.testing.assert_array_equal(loaded.predict(few, verbose=0), model.predict(few, verbose=0))

@@ -2,6 +2,7 @@
 
 import keras
 from keras import ops
+from keras.src.models.functional import Functional
 from keras.src.quantizers.utils import should_quantize_layer
 
 
@@ -10,23 +11,28 @@ def leaf_layers(model):
 
     `Layer._flatten_layers`: the public `Model.layers` are the outermost layers, without layers in lists.
     """
-    return [layer for layer in model._flatten_layers() if len(list(layer._flatten_layers())) == 1]
+    return [layer for layer in inner_layers(model, include_self=True) if not inner_layers(layer)]
 
 
-def inner_layers(model):
+def inner_layers(model, include_self=False):
     """The layers of a model and those that they contain, in nested models and lists too, always in the same order.
 
-    `Layer._flatten_layers`: as in `leaf_layers`.
-    """
-    return list(model._flatten_layers(include_self=False))
-
-
-def direct_layers(layer):
-    """The layers that a layer contains, without those that they contain, each once.
+    Inputs of functional models are left out: models that share one need not do so in a copy.
 
     `Layer._flatten_layers`: as in `leaf_layers`.
     """
-    return layer._flatten_layers(include_self=False, recursive=False)
+    layers = model._flatten_layers(include_self=include_self)
+    return [layer for layer in layers if not isinstance(layer, keras.layers.InputLayer)]
+
+
+def described_layers(layer):
+    """The layers of a functional or `Sequential` model that its configuration describes, without inputs; else none.
+
+    `Functional`: Keras does not export the class of functional models.
+    """
+    kinds = (Functional.get_config, keras.Sequential.get_config)
+    layers = layer.layers if type(layer).get_config in kinds else []
+    return [each for each in layers if not isinstance(each, keras.layers.InputLayer)]
 
 
 def layers_to_quantize(model, filters):
