@@ -133,7 +133,7 @@ class BackboneModel(ChangedCopies, NextWordModel):
 
     def _layers_to_freeze(self):
         """Embeddings too, whose configurations that of the backbone need not have."""
-        return [each for each in inner_layers(self) if not isinstance(each, SharedPlace)]
+        return _own_layers(self)
 
     @property
     def auto_loss(self):
@@ -162,12 +162,11 @@ class BackboneModel(ChangedCopies, NextWordModel):
     def get_config(self):
         head, backbone = self.output_embedding, self.backbone
         places = [place for place, layer in enumerate(_own_layers(backbone)) if layer is head]
+        arguments = {"backbone": backbone, "head": places[0] if places else head}
 
         def configs():
-            described = keras.saving.serialize_keras_object(backbone)
-            return {"backbone": described, "head": places[0] if places else keras.saving.serialize_keras_object(head)}
+            return {name: keras.saving.serialize_keras_object(each) for name, each in arguments.items()}
 
-        arguments = {"backbone": backbone, "head": places[0] if places else head}
         return {**super().get_config(), **with_shared_places(configs, arguments)}
 
 
@@ -253,6 +252,6 @@ def _configs_with(config, layer, size):
     return configs_within(config, is_wanted)
 
 
-def _own_layers(backbone):
-    """The layers within a backbone, in the same order before and after it was saved."""
-    return [layer for layer in inner_layers(backbone) if not isinstance(layer, SharedPlace)]
+def _own_layers(model):
+    """The layers within a model, in the same order before and after it was saved."""
+    return [layer for layer in inner_layers(model) if not isinstance(layer, SharedPlace)]

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import keras_tying as kt
+from tests.models.copies import H, V, logits, train
 
-V, H = 40, 6
 OPTIMIZERS = {
     "Adam": lambda: keras.optimizers.Adam(0.01),
     "AMSGrad": lambda: keras.optimizers.Adam(0.01, amsgrad=True),
@@ -20,13 +20,6 @@ OPTIMIZERS = {
 }
 
 
-@pytest.fixture
-def text():
-    corpus = kt.data.load_corpus("embedded")
-    text = kt.data.windows(corpus.ids("train", corpus.vocabulary(V))[:400], batch_size=8, sequence_length=4)
-    return text.inputs[:16], text.targets[:16]
-
-
 def trained(text, optimizer="Adam", tied=True, lora=None, run_eagerly=True):
     """A model after a pass over the text. Eager steps need no tracing."""
     keras.utils.set_random_seed(0)
@@ -36,14 +29,6 @@ def trained(text, optimizer="Adam", tied=True, lora=None, run_eagerly=True):
     model.compile(OPTIMIZERS[optimizer](), run_eagerly=run_eagerly)
     train(model, text)
     return model
-
-
-def train(model, text):
-    return model.fit(*text, batch_size=8, epochs=1, shuffle=False, verbose=0).history["loss"][0]
-
-
-def logits(model, text):
-    return keras.ops.convert_to_numpy(model(text[0]))
 
 
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)

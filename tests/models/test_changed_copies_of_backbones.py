@@ -5,15 +5,7 @@ import numpy as np
 import pytest
 
 import keras_tying as kt
-
-V, H = 40, 6
-
-
-@pytest.fixture
-def text():
-    corpus = kt.data.load_corpus("embedded")
-    text = kt.data.windows(corpus.ids("train", corpus.vocabulary(V))[:400], batch_size=8, sequence_length=4)
-    return text.inputs[:16], text.targets[:16]
+from tests.models.copies import H, V, logits, train
 
 
 def functional(kind, tied=True):
@@ -58,14 +50,6 @@ def trained(name, text, lora=None):
     model.compile(keras.optimizers.Adam(0.01), run_eagerly=True)
     train(model, text)
     return model
-
-
-def train(model, text):
-    return model.fit(*text, batch_size=8, epochs=1, shuffle=False, verbose=0).history["loss"][0]
-
-
-def logits(model, text):
-    return keras.ops.convert_to_numpy(model(text[0]))
 
 
 @pytest.mark.parametrize("name", ["Sequential", "Sequential, of Keras"])  # the others have dropout

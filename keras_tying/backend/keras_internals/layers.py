@@ -21,8 +21,7 @@ def inner_layers(model, include_self=False):
 
     `Layer._flatten_layers`: as in `leaf_layers`.
     """
-    layers = model._flatten_layers(include_self=include_self)
-    return [layer for layer in layers if not isinstance(layer, keras.layers.InputLayer)]
+    return _without_inputs(model._flatten_layers(include_self=include_self))
 
 
 def described_layers(layer):
@@ -31,8 +30,11 @@ def described_layers(layer):
     `Functional`: Keras does not export the class of functional models.
     """
     kinds = (Functional.get_config, keras.Sequential.get_config)
-    layers = layer.layers if type(layer).get_config in kinds else []
-    return [each for each in layers if not isinstance(each, keras.layers.InputLayer)]
+    return _without_inputs(layer.layers) if type(layer).get_config in kinds else []
+
+
+def _without_inputs(layers):
+    return [layer for layer in layers if not isinstance(layer, keras.layers.InputLayer)]
 
 
 def layers_to_quantize(model, filters):
