@@ -7,7 +7,7 @@ import keras
 from keras import initializers, ops
 
 from keras_tying.backend import ANY_SHAPE
-from keras_tying.backend.keras_internals.calls import mark_padding, variables_as_they_are
+from keras_tying.backend.keras_internals.calls import mark_padding, mask_of_ids, variables_as_they_are
 from keras_tying.checks import check_integer, check_width
 from keras_tying.layers.initial_weights import another
 from keras_tying.layers.lookup import lookup
@@ -244,8 +244,8 @@ class AdaptiveEmbedding(Shareable, keras.layers.Layer):
         return ops.concatenate([head.embeddings[: self.cutoffs[0]], *wide])
 
     def compute_mask(self, inputs, mask=None):
-        """The mask of hidden states, which scores keep. Lookups set theirs in `call`."""
-        return mask
+        """The mask of hidden states, which scores keep, or that of ids. Lookups set theirs in `call` too."""
+        return mask_of_ids(self, inputs, mask)
 
     def compute_output_spec(self, inputs, reverse=False):
         dtype = "float32" if reverse else self.compute_dtype

@@ -5,7 +5,7 @@ import copy
 import keras
 from keras import constraints, initializers, ops, regularizers
 
-from keras_tying.backend.keras_internals.calls import mark_padding, variables_as_they_are
+from keras_tying.backend.keras_internals.calls import mark_padding, mask_of_ids, variables_as_they_are
 from keras_tying.backend.keras_internals.quantizable_embedding import QuantizableEmbedding
 from keras_tying.checks import check_integer, check_number, check_width
 from keras_tying.layers.initial_weights import another
@@ -182,8 +182,8 @@ class TiedEmbedding(Shareable, QuantizableEmbedding):
         return mark_padding(self, vectors, ids)
 
     def compute_mask(self, inputs, mask=None):
-        """The mask of hidden states, which scores keep. Lookups set theirs in `call`."""
-        return mask
+        """The mask of hidden states, which scores keep, or that of ids. Lookups set theirs in `call` too."""
+        return mask_of_ids(self, inputs, mask)
 
     def compute_output_spec(self, inputs, reverse=False):
         dtype = (reverse and self.reverse_dtype) or self.compute_dtype

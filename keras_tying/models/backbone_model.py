@@ -5,13 +5,13 @@ import keras
 from keras_tying.backend.keras_internals.calls import layer_of_output
 from keras_tying.backend.keras_internals.layers import inner_layers
 from keras_tying.checks import check_width
-from keras_tying.layers.shared_place import SharedPlace
 from keras_tying.losses import SequenceCrossEntropy
 from keras_tying.models.changed_copies import ChangedCopies
 from keras_tying.models.composed_model import policy_of
 from keras_tying.models.heads import KINDS, REVERSIBLE, head_of, head_width
+from keras_tying.models.joined_embedding import lookups_of, with_one_embedding
 from keras_tying.models.next_word_model import Example, NextWordModel, arguments_of
-from keras_tying.models.serialization import configs_within, with_shared_places
+from keras_tying.models.serialization import configs_within, own_layers, with_shared_places
 
 
 @keras.saving.register_keras_serializable("keras_tying")
@@ -27,7 +27,9 @@ class BackboneModel(ChangedCopies, NextWordModel):
     `without_logits(model)` makes a `BackboneModel` from a model that ends with its head.
 
     Methods such as `resized` return changed copies. All of them work if the head is a `TiedEmbedding` or
-    `ReversibleEmbedding` in a functional or `Sequential` backbone. A backbone whose configuration has a
+    `ReversibleEmbedding` in a functional or `Sequential` backbone. If the head is a `Dense` layer, `tied_copy`,
+    `resized` and `with_rows` work too, and in the copy a `TiedEmbedding` is in the place of `Dense` and of the only
+    `keras.layers.Embedding` with as many words, which must have the same width. A backbone whose configuration has a
     `vocabulary_size`, as in KerasHub, has `resized`, `with_rows` and `with_precision`. `with_precision` takes other
     heads too.
 
@@ -104,12 +106,16 @@ class BackboneModel(ChangedCopies, NextWordModel):
         """The head, if it embeds words as well."""
         return self.output_embedding if isinstance(self.output_embedding, REVERSIBLE) else None
 
+    def _with_embeddings(self):
+        return with_one_embedding(self) if isinstance(self.output_embedding, keras.layers.Dense) else self
+
     def embedding_arguments(self):
-        return {"embedding": self.output_embedding}
+        head, lookups = self.output_embedding, lookups_of(self)
+        return {"embedding": lookups[0], "output_embedding": head} if len(lookups) == 1 else {"embedding": head}
 
     def embedding_configs(self, config):
         head, backbone = self.output_embedding, self.backbone
-        layers = [backbone, *_own_layers(backbone)]
+        layers = [backbone, *own_layers(backbone)]
         if not any(layer is head for layer in layers):
             raise ValueError(
                 "Copies with other words, tying or LoRA need a head that embeds the words of the backbone too. "
@@ -133,7 +139,7 @@ class BackboneModel(ChangedCopies, NextWordModel):
 
     def _layers_to_freeze(self):
         """Embeddings too, whose configurations that of the backbone need not have."""
-        return _own_layers(self)
+        return own_layers(self)
 
     @property
     def auto_loss(self):
@@ -161,7 +167,7 @@ class BackboneModel(ChangedCopies, NextWordModel):
 
     def get_config(self):
         head, backbone = self.output_embedding, self.backbone
-        places = [place for place, layer in enumerate(_own_layers(backbone)) if layer is head]
+        places = [place for place, layer in enumerate(own_layers(backbone)) if layer is head]
         arguments = {"backbone": backbone, "head": places[0] if places else head}
 
         def configs():
@@ -226,8 +232,8 @@ def _symbolic(model, name):
 def _layer_of(backbone, head):
     """The layer of a backbone that has a name, or a place among its layers."""
     if isinstance(head, int):
-        return _own_layers(backbone)[head]
-    layers = {id(layer): layer for layer in _own_layers(backbone)}.values()
+        return own_layers(backbone)[head]
+    layers = {id(layer): layer for layer in own_layers(backbone)}.values()
     named = [layer for layer in layers if layer.name == head]
     if len(named) != 1:
         heads = ", ".join(repr(layer.name) for layer in layers if isinstance(layer, KINDS))
@@ -250,8 +256,3 @@ def _configs_with(config, layer, size):
         return (each.get("class_name"), own.get("name", layer.name)) == _name_of(layer) and size.items() <= own.items()
 
     return configs_within(config, is_wanted)
-
-
-def _own_layers(model):
-    """The layers within a model, in the same order before and after it was saved."""
-    return [layer for layer in inner_layers(model) if not isinstance(layer, SharedPlace)]

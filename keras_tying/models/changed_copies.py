@@ -34,6 +34,10 @@ class ChangedCopies:
         """
         return {name: [config[name]["config"]] for name in self.embedding_arguments() if config[name]}
 
+    def _with_embeddings(self):
+        """The model, or one that computes the same and has embedding layers where it has others. Raises ValueError."""
+        return self
+
     def resized(self, vocabulary_size=None, *, source_vocabulary_size=None):
         """A copy of the model with fewer or more words. New words start at the mean of all words.
 
@@ -65,7 +69,7 @@ class ChangedCopies:
         (120, 110)
         """
         sizes = {"vocabulary_size": vocabulary_size, "source_vocabulary_size": source_vocabulary_size}
-        return with_words(self, sizes, words_of_size)
+        return with_words(self._with_embeddings(), sizes, words_of_size)
 
     def with_rows(self, rows=None, *, source_rows=None):
         """A copy of the model for another vocabulary, built from rows of this one's matrices.
@@ -92,7 +96,7 @@ class ChangedCopies:
         >>> model.with_rows([*range(100), 3, 3]).vocabulary_size  # two new words, which start as copies of word 3
         102
         """
-        return with_words(self, {"rows": rows, "source_rows": source_rows}, words_of_rows)
+        return with_words(self._with_embeddings(), {"rows": rows, "source_rows": source_rows}, words_of_rows)
 
     def tied_copy(self, matrix):
         """A tied copy of an untied model, as `resized` gives one. The output bias stays.
@@ -111,7 +115,7 @@ class ChangedCopies:
         >>> kt.zoo.recurrent_language_model(100, 8, tied=False).tied_copy("output").tied
         True
         """
-        return tied(self, matrix, ("input", "output"))
+        return tied(self._with_embeddings(), matrix, ("input", "output"))
 
     def untied_copy(self):
         """An untied copy of a tied model, as `resized` gives one. It computes the same until it is trained.
@@ -127,7 +131,7 @@ class ChangedCopies:
         >>> kt.zoo.recurrent_language_model(100, 8).untied_copy().tied
         False
         """
-        return untied(self, ("output",))
+        return untied(self._with_embeddings(), ("output",))
 
     def without_lora(self):
         """A copy without LoRA, as `resized` gives one: its delta is added to the matrix, which stays tied.

@@ -127,6 +127,7 @@ def _copy_state(model, copy, change, names, weights):
             "The state of an optimizer can be moved if its arrays have the shapes of the weights, as with Adam or SGD. "
             f"Compile the model with such an optimizer first. Received: {type(old).__name__} with {others[0]}"
         )
+    moved: dict[str, dict[Name, np.ndarray]] = {}
     for slot_name, slots in old_slots.items():
         values = _named(slots, names)
         if slot_name in AVERAGES:  # of weights that were not trained, the average is the weight
@@ -135,11 +136,27 @@ def _copy_state(model, copy, change, names, weights):
             start = _start(new_slots[slot_name])
             values = _after(change.moments, {name: value - start for name, value in values.items()})
             values = {name: value + start for name, value in values.items()}
+        moved[slot_name] = values
+    _check_rules(type(old).__name__, new_slots, moved, names)
+    for slot_name, values in moved.items():
         for weight, slot in new_slots[slot_name]:
             if (name := names[id(weight)]) in values:
                 slot.assign(values[name])
     for before, after in zip(numbers, _numbers(new, new_slots), strict=True):
         after.assign(ops.convert_to_numpy(before))
+
+
+def _check_rules(optimizer, slots, moved, names):
+    """Raises ValueError if the optimizer of a copy keeps something of a weight that was trained without it."""
+    trained = {name for slot_name, values in moved.items() if slot_name not in AVERAGES for name in values}
+    for slot_name, pairs in slots.items():
+        for weight, _ in pairs:
+            if names[id(weight)] in trained - moved[slot_name].keys():
+                raise ValueError(
+                    "The optimizer must train each variable by the same rule in the copy, where its path is another: "
+                    "compile the model with an optimizer that has one rule, such as Adam or SGD, first. Received: "
+                    f"{optimizer}, which would train {weight.path} by another rule than before"
+                )
 
 
 def _start(slots):
@@ -172,7 +189,7 @@ def _names(model) -> dict[int, Name]:
     names: dict[int, Name] = {
         id(each): (argument, each.name)
         for argument, layer in model.embedding_arguments().items()
-        if isinstance(layer, keras.layers.Embedding)
+        if isinstance(layer, (keras.layers.Embedding, keras.layers.Dense))
         for each in layer.variables
     }
     names |= {id(getattr(model, name)): ("", name) for name in COUNTS if hasattr(model, name)}

@@ -7,7 +7,7 @@ import keras
 from keras_tying.backend.keras_internals.calls import was_called
 from keras_tying.backend.keras_internals.layers import described_layers, inner_layers
 from keras_tying.backend.keras_internals.saving import is_saving, shared_object, sharing_scope
-from keras_tying.layers.shared_place import embedding_at
+from keras_tying.layers.shared_place import SharedPlace, embedding_at
 
 SHARED = "shared_layer"
 """Key of a reference to a layer that has another place in the same configuration."""
@@ -89,15 +89,25 @@ def from_layer_configs(config, custom_objects=None):
     return arguments
 
 
+def own_layers(model):
+    """The layers within a model, in the same order before and after it was saved."""
+    return [layer for layer in inner_layers(model) if not isinstance(layer, SharedPlace)]
+
+
 def configs_within(value, is_wanted):
     """The `config` dictionaries of all objects described in `value` for which `is_wanted` is true."""
+    return [described["config"] for described in described_within(value, is_wanted)]
+
+
+def described_within(value, is_wanted):
+    """The descriptions of all objects in `value` for which `is_wanted` is true, without those within one of them."""
     if isinstance(value, (list, tuple)):
-        return [found for each in value for found in configs_within(each, is_wanted)]
+        return [found for each in value for found in described_within(each, is_wanted)]
     if not isinstance(value, dict):
         return []
     if isinstance(value.get("config"), dict) and is_wanted(value):
-        return [value["config"]]
-    return [found for each in value.values() for found in configs_within(each, is_wanted)]
+        return [value]
+    return [found for each in value.values() for found in described_within(each, is_wanted)]
 
 
 def not_yet_called(config):

@@ -116,9 +116,9 @@ def test_log_probabilities_are_float32_in_mixed_precision(rng):
 
 
 def test_padding_has_a_mask():
-    embedding = adaptive(mask_zero=True)
-    mask = keras.src.backend.get_keras_mask(embedding(np.array([[3, 20, 0]])))
-    assert mask.numpy().tolist() == [[True, True, False]]
+    embedding, words = adaptive(mask_zero=True), np.array([[3, 20, 0]])
+    for mask in (keras.src.backend.get_keras_mask(embedding(words)), embedding.compute_mask(words)):
+        assert mask.numpy().tolist() == [[True, True, False]]
 
 
 @pytest.mark.parametrize("word", [-1, V])

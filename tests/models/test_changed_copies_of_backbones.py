@@ -236,17 +236,11 @@ def two_of_one_name():
     return kt.models.without_logits(keras.Model(words, embedding(inner(embedding(words)), reverse=True)))
 
 
-def with_dense():
-    words = keras.Input((None,), dtype="int32")
-    return kt.models.without_logits(keras.Model(words, keras.layers.Dense(V, name="scores")(OURS(V, H)(words))))
-
-
 WRONG = {
     "made by the backbone": (subclassed, "the number of words, .* Received: Backbone .*, without that of 'words'"),
     "outside": (with_a_head_of_its_own, "a head that embeds the words of the backbone too. Received: 'words'"),
     "made by the backbone, untied": (sized, "how its embedding is tied .* with 4 weights. Received: one with 3"),
     "two of one name": (two_of_one_name, "the only one of its name and class. .* TiedEmbedding and words, of several"),
-    "no embedding": (with_dense, "need a TiedEmbedding or .* Received: layer 'scores'"),
 }
 
 

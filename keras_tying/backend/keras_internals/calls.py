@@ -16,6 +16,15 @@ def mark_padding(layer, vectors, ids):
     return vectors
 
 
+def mask_of_ids(layer, inputs, mask):
+    """What `compute_mask` of an embedding layer returns: the mask of `mask_zero` for ids, else that of the inputs.
+
+    Layers around it may ask for the mask. Floats are taken for hidden states.
+    """
+    is_ids = layer.mask_zero and "int" in keras.backend.standardize_dtype(inputs.dtype)
+    return ops.not_equal(inputs, 0) if is_ids else mask
+
+
 def mask_of(tensor):
     """The mask of a tensor, or `None`.
 

@@ -58,8 +58,8 @@ def slots_of(optimizer):
 def copy_decay_exclusions(optimizer, copy, variables, of_copy):
     """Makes a copy of an optimizer leave the same variables out of weight decay.
 
-    `Optimizer._exclude_from_weight_decay`, `_exclude_from_weight_decay_pattern`, `_var_key`: no configuration has what
-    was passed to `exclude_from_weight_decay`.
+    `Optimizer._use_weight_decay`: no configuration has what was passed to `exclude_from_weight_decay`. Names that were
+    passed are not passed on, as variables of the copy can have others.
 
     Args:
         optimizer: The optimizer.
@@ -68,11 +68,8 @@ def copy_decay_exclusions(optimizer, copy, variables, of_copy):
         of_copy: Takes some of them and returns those that the copy trains in their place.
     """
     optimizer, copy = without_loss_scale(optimizer), without_loss_scale(copy)
-    keys: set[str] = getattr(optimizer, "_exclude_from_weight_decay", set())
-    pattern = getattr(optimizer, "_exclude_from_weight_decay_pattern", None)
-    excluded = of_copy([each for each in variables if optimizer._var_key(each) in keys]) if keys else []
-    if excluded or pattern:
-        copy.exclude_from_weight_decay(excluded, [pattern.pattern] if pattern else None)
+    if excluded := of_copy([each for each in variables if not optimizer._use_weight_decay(each)]):
+        copy.exclude_from_weight_decay(excluded)
 
 
 class UpdateOptimizer(keras.optimizers.Optimizer):
