@@ -64,8 +64,9 @@ These language models were trained in full, tied and untied. Each has a lower te
 
 {table}
 
-The VD-LSTMs differ by 0.6 and 0.1, with one tied seed and two untied ones. One of three equal runs is the best in a
-third of all cases, so this may be chance. One of the others has only one seed of a model.
+The VD-LSTMs differ by 0.6 and 0.1. If tying made no difference, all tied seeds would still be the best in a sixth of
+all cases for the first pair and in a third for the second, so this may be chance. One of the others has only one seed
+of a model.
 [REAL](vd_lstm_small_tied_augmented.md) and [AL](vd_lstm_small_augmented.md) also differ in whether the gradient flows
 through the target of the loss, and on validation text AL is better. The settings of [the model of 2.7 million
 parameters](low_perplexity.md#27-million-parameters) were chosen for the tied one.
