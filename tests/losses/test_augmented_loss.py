@@ -81,6 +81,14 @@ def test_gradient_through_the_target_equals_finite_differences(arrays, rng):
     np.testing.assert_allclose(np.sum(gradient * direction), (values[0] - values[1]) / 2e-3, rtol=1e-3)
 
 
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_gradient_through_the_target_in_lower_precision_is_near_that_in_float32(arrays, dtype):
+    loss = AugmentedLoss(gamma=GAMMA, tau=TAU, target_gradient=True)
+    lower = {**arrays, "hidden": tf.cast(arrays["hidden"], dtype)}
+    received, expected = (np.array(gradient_of_input_embeddings(each, loss)) for each in (lower, arrays))
+    np.testing.assert_allclose(received, expected, atol=0.02 * np.abs(expected).max())
+
+
 @pytest.mark.parametrize("tied", [True, False])
 def test_perplexity_of_a_model_excludes_the_divergence(rng, tied):
     tokens, targets = rng.integers(0, V, (2, B, T))

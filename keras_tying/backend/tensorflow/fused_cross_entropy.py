@@ -98,7 +98,7 @@ def _gradients(hidden, targets, weights, parameters, trained, output):
         if parameters.bias is not None:
             d_trained.append(tf.matmul(d_logits, by_token, transpose_a=True)[:, 0])
         if len(trained) > len(d_trained):
-            d_trained.append(divergence.embedding_gradient(output.soft_target.weight * chunk_weights))
+            d_trained.append(divergence.embedding_gradient(chunk_weights, states, parameters, output))
         d_hidden = tf.matmul(d_logits, parameters.embeddings)[:, : states.shape[1]] * by_token
         return objective, nll, d_hidden, *(tf.cast(each, tf.float32) for each in d_trained)
 
@@ -133,13 +133,20 @@ class _Parameters(NamedTuple):
 
 def _logits(states, parameters, output):
     """The input of the softmax, float32 `[N, V]`."""
+    return portable.scaled_logits(_scores(states, parameters), output)
+
+
+def _scores(states, parameters, counts=None):
+    """Scores of words, float32 `[N, V]`: the products of states and embeddings, and the bias times `counts` `[N]`."""
     joined = parameters.embeddings.shape[1] > states.shape[1]
     if joined:
-        states = tf.concat([states, tf.ones_like(states[:, :1])], 1)
-    logits = tf.matmul(states, parameters.embeddings, transpose_b=True)
+        last = tf.ones_like(states[:, :1]) if counts is None else tf.cast(counts[:, None], states.dtype)
+        states = tf.concat([states, last], 1)
+    scores = tf.matmul(states, parameters.embeddings, transpose_b=True)
     if parameters.bias is not None and not joined:
-        logits = tf.nn.bias_add(logits, parameters.bias)
-    return portable.scaled_logits(tf.cast(logits, tf.float32), output)
+        bias = parameters.bias
+        scores = tf.nn.bias_add(scores, bias) if counts is None else scores + counts[:, None] * bias
+    return tf.cast(scores, tf.float32)
 
 
 def _losses(logits, probabilities, targets, output):
@@ -147,17 +154,27 @@ def _losses(logits, probabilities, targets, output):
 
     A target outside the vocabulary is an error of `tf.gather` on a CPU. On a GPU, which does not check, it gives NaN.
     """
-    probability = tf.gather(probabilities, targets, batch_dims=1)
-    nll = tf.cond(
-        tf.reduce_all(probability > SMALLEST_PROBABILITY),
-        lambda: -tf.math.log(probability),
-        lambda: log_normalizer(logits, probabilities) - tf.gather(logits, targets, batch_dims=1),
-    )
-    nll = tf.where(_are_words(targets, logits), nll, float("nan"))
+    nll = tf.where(_are_words(targets, logits), _negative_log(logits, probabilities, targets), float("nan"))
     if not output.label_smoothing:
         return nll, nll
     uniform = nll + tf.gather(logits, targets, batch_dims=1) - tf.reduce_mean(logits, -1)
     return (1 - output.label_smoothing) * nll + output.label_smoothing * uniform, nll
+
+
+def _negative_log(logits, probabilities, words):
+    """The negative logarithms `[N]` of the probabilities of words, from the softmax of the logits or from these."""
+    probability = tf.gather(probabilities, words, batch_dims=1)
+    return tf.cond(
+        tf.reduce_all(probability > SMALLEST_PROBABILITY),
+        lambda: -tf.math.log(probability),
+        lambda: log_normalizer(logits, probabilities) - tf.gather(logits, words, batch_dims=1),
+    )
+
+
+def _cross_entropy(target, logits, probabilities, words):
+    """`-sum target log probabilities`, `[N]`. The log-sum-exp of the logits is that of one word, which costs least."""
+    normalizer = tf.gather(logits, words, batch_dims=1) + _negative_log(logits, probabilities, words)
+    return normalizer - tf.reduce_sum(target * logits, -1)
 
 
 def _are_words(targets, logits):
@@ -259,20 +276,31 @@ class Divergence:
         self.targets = tf.nn.softmax(self.similarity)
         self.logits = logits * (1 / temperature)
         prediction, target = tf.nn.softmax(self.logits), tf.gather(self.targets, self.word_of_token)
-        information = tf.reduce_sum(self.targets * self.similarity, -1) - log_normalizer(self.similarity, self.targets)
-        likelihoods = tf.reduce_sum(target * self.logits, -1) - log_normalizer(self.logits, prediction)
-        self.values = tf.gather(information, self.word_of_token) - likelihoods
+        entropy = _cross_entropy(self.targets, self.similarity, self.targets, self.words)
+        self.values = _cross_entropy(target, self.logits, prediction, words) - tf.gather(entropy, self.word_of_token)
         self.logit_gradient = prediction - target
 
-    def embedding_gradient(self, weights):
-        """Gradient of `sum(weights * values)` in the input embeddings, `[V, H]`, through `y~` only."""
-        words = tf.shape(self.words)[0]
-        d_targets = tf.math.unsorted_segment_sum(weights, self.word_of_token, words)[:, None] * self.similarity
-        d_targets -= tf.math.unsorted_segment_sum(weights[:, None] * self.logits, self.word_of_token, words)
+    def embedding_gradient(self, weights, states, parameters, output):
+        """Gradient of the objectives times `weights` in the input embeddings, `[V, H]`, through `y~` only."""
+        d_targets = self._sums(weights)[:, None] * self.similarity
+        d_targets -= self._sums_of_logits(weights, states, parameters, output)
         d_similarity = self.targets * (d_targets - tf.reduce_sum(self.targets * d_targets, -1, keepdims=True))
-        d_similarity = tf.cast(d_similarity * (1 / self.temperature), self.embeddings.dtype)
+        scale = output.soft_target.weight / self.temperature
+        d_similarity = tf.cast(d_similarity * scale, self.embeddings.dtype)
         gradient = tf.matmul(d_similarity, tf.gather(self.embeddings, self.words), transpose_a=True)
         return tf.tensor_scatter_nd_add(gradient, self.words[:, None], tf.matmul(d_similarity, self.embeddings))
+
+    def _sums_of_logits(self, weights, states, parameters, output):
+        """Sums of the weighted logits of the tokens of each distinct word, divided by the temperature, `[D, V]`."""
+        if output.logit_soft_cap is not None or output.temperature != 1:
+            return self._sums(weights[:, None] * self.logits)
+        weights *= 1 / self.temperature  # sums of logits are the scores of sums of states
+        sums = self._sums(weights[:, None] * tf.cast(states, tf.float32))
+        return _scores(tf.cast(sums, states.dtype), parameters, tf.cast(self._sums(weights), states.dtype))
+
+    def _sums(self, values):
+        """Sums of the values of the tokens of each distinct word."""
+        return tf.math.unsorted_segment_sum(values, self.word_of_token, tf.shape(self.words)[0])
 
 
 def log_normalizer(logits, probabilities):
