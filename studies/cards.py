@@ -64,7 +64,7 @@ These language models were trained in full, tied and untied. Each has a lower te
 
 {table}
 
-The VD-LSTMs differ by 0.6 and 0.1. If tying made no difference, all tied seeds would still be the best in a sixth of
+The VD-LSTMs differ by 0.4 and 0.1. If tying made no difference, all tied seeds would still be the best in a tenth of
 all cases for the first pair and in a third for the second, so this may be chance. One of the others has only one seed
 of a model.
 [REAL](vd_lstm_small_tied_augmented.md) and [AL](vd_lstm_small_augmented.md) also differ in whether the gradient flows
