@@ -217,7 +217,7 @@ def augmentation_claims():
     names = ["vd_lstm_small", "vd_lstm_small_augmented", "vd_lstm_small_tied", "vd_lstm_small_tied_augmented"]
     published = [load_recipe(name).published.test_perplexity for name in names]
     seeds = [read_seeds(ZOO / "results", name) for name in names]
-    assert [len(each) for each in seeds] == [3, 2, 2, 1]
+    assert [len(each) for each in seeds] == [3, 2, 2, 2]
     tested, validated = (
         [statistics.mean(seed[f"{split}_perplexity"] for seed in each) for each in seeds]
         for split in ("test", "validation")
@@ -226,7 +226,7 @@ def augmentation_claims():
     assert promised[0] == pytest.approx(2 * promised[1])
     assert max(promised) == promised[-1]
     assert all(gain < published_gain for gain, published_gain in zip(gained, promised, strict=True))
-    assert validated[1] <= validated[3]
+    assert all(each[1] <= each[3] for each in (tested, validated))
     older = results("superseded/vd_lstm_small_augmented_1")
     by_beta, by_tau = (results("subspace")[key]["distance"] for key in ("by_beta", "by_tau"))
     assert all(curve == sorted(curve, reverse=True) for curve in (by_beta, by_tau))
