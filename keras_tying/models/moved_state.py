@@ -150,8 +150,9 @@ def _check_rules(optimizer, slots, moved, names):
     """Raises ValueError if the optimizer of a copy keeps something of a weight that was trained without it."""
     trained = {name for slot_name, values in moved.items() if slot_name not in AVERAGES for name in values}
     for slot_name, pairs in slots.items():
+        left_out = trained - moved[slot_name].keys()
         for weight, _ in pairs:
-            if names[id(weight)] in trained - moved[slot_name].keys():
+            if names[id(weight)] in left_out:
                 raise ValueError(
                     "The optimizer must train each variable by the same rule in the copy, where its path is another: "
                     "compile the model with an optimizer that has one rule, such as Adam or SGD, first. Received: "
