@@ -148,13 +148,13 @@ def measured_otherwise(seeds: list[dict[str, Any]], split: str, way: str) -> str
     diverged = [seed for seed in tried if seed not in found]
 
     def numbers(of: list[dict[str, Any]]) -> str:
-        return ", ".join(f"seed {seed['seed']}" for seed in of)
+        return f"seed{'s' if len(of) > 1 else ''} {', '.join(str(seed['seed']) for seed in of)}"
 
     shown = []
     if found:
-        shown.append(mean_and_range([seed[f"{plain}_{way}"] for seed in found]))
-        if len(found) < len(seeds):
-            shown[0] += f" ({numbers(found)}: {mean_and_range([seed[plain] for seed in found])} without)"
+        without = f"{numbers(found)}: {statistics.mean(seed[plain] for seed in found):.1f} without"
+        note = without if len(found) < len(seeds) else ""
+        shown.append(mean_and_range([seed[f"{plain}_{way}"] for seed in found], note=note))
     if diverged:
         shown.append(f"diverged ({numbers(diverged)})")
     return "; ".join(shown) or NOT_MEASURED

@@ -70,24 +70,28 @@ def number(value: float | None, form: str = ".1f", absent: str = DASH) -> str:
     return absent if value is None else format(value, form)
 
 
-def mean_and_range(values: Sequence[float], form: str = ".1f", count: bool = False) -> str:
+def mean_and_range(values: Sequence[float], form: str = ".1f", count: bool = False, note: str = "") -> str:
     """The mean of several seeds and, in brackets, the lowest and the highest, as a table shows them.
 
     Args:
         values: One value per seed.
         form: Format of the numbers.
         count: Whether the number of seeds is shown too.
+        note: Text that ends the brackets.
 
     >>> mean_and_range([38.0, 39.0]), mean_and_range([38.0]), mean_and_range([])
     ('38.5 (38.0 to 39.0)', '38.0', 'not measured')
     >>> mean_and_range([38.0, 39.0], count=True), mean_and_range([38.0], count=True)
     ('38.5 (38.0 to 39.0, 2 seeds)', '38.0 (1 seed)')
+    >>> mean_and_range([38.0, 39.0], note="seeds 1, 2"), mean_and_range([38.0], note="seed 1")
+    ('38.5 (38.0 to 39.0; seeds 1, 2)', '38.0 (seed 1)')
     """
     if not values:
         return NOT_MEASURED
     spread = [f"{min(values):{form}} to {max(values):{form}}"] if len(values) > 1 else []
     spread += [f"{len(values)} seed{'s' if len(values) > 1 else ''}"] if count else []
-    return f"{statistics.mean(values):{form}}" + (f" ({', '.join(spread)})" if spread else "")
+    brackets = "; ".join(part for part in (", ".join(spread), note) if part)
+    return f"{statistics.mean(values):{form}}" + (f" ({brackets})" if brackets else "")
 
 
 def spelled(name: str) -> str:

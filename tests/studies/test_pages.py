@@ -70,6 +70,9 @@ def test_another_way_to_measure_names_the_seeds_that_have_it():
     assert measured_otherwise([first, second], "test", "dynamic") == "88.0 (seed 2: 102.0 without)"
     first |= {"validation_perplexity_dynamic": 91.0, "test_perplexity_dynamic": 89.0}
     assert measured_otherwise([first, second], "test", "dynamic") == "88.5 (88.0 to 89.0)"
+    third = {"seed": 3, "test_perplexity": 110.0}
+    of_two = "88.5 (88.0 to 89.0; seeds 1, 2: 101.5 without)"
+    assert measured_otherwise([first, second, third], "test", "dynamic") == of_two
 
 
 @pytest.mark.parametrize("diverged", [None, math.nan])
