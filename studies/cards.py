@@ -41,8 +41,8 @@ seeds of each; with several seeds, their mean and range. The cards also show tra
 
 Softmax temperature, neural cache and dynamic evaluation are [ways to use a trained
 model](../docs/training.md#use-a-run); their settings are chosen on the validation text. Compare these columns with
-"measured". If only one seed was measured in this way, the brackets name it and give its plain perplexity: compare with
-that one.
+"measured". If not all seeds were measured in this way, the brackets name those that were and give their plain
+perplexity: compare with that one.
 Dynamic evaluation of the small models of the Penn Treebank tried fewer settings than the command does now. For
 `ptb_small_tied_projection` it tried all, so do not compare that with the others.
 
