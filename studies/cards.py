@@ -43,11 +43,12 @@ Softmax temperature, neural cache and dynamic evaluation are [ways to use a trai
 model](../docs/training.md#use-a-run); their settings are chosen on the validation text. Compare these columns with
 "measured". If not all seeds were measured in this way, the brackets name those that were and give their plain
 perplexity: compare with that one.
-Dynamic evaluation of the small models of the Penn Treebank tried fewer settings than the command does now. For
-`ptb_small_tied_projection` it tried all, so do not compare that with the others.
+Dynamic evaluation of `ptb_small_tied`, `ptb_small_untied` and `ptb_small_untied_projection` tried fewer settings than
+the command does now, so do not compare these three with the others.
 
 Up to commit 6c86c8b, trainings in mixed_bfloat16 on TensorFlow drew the numbers for dropout in bfloat16: at a rate of
-0.3 they dropped 30.5%. What this changes in the results was not measured.
+0.3 they dropped 30.5%. What this changes in the results was not measured. Some rows have seeds from before and after
+that commit.
 
 `python train/lm.py --recipe NAME --record` trains a recipe and writes the measured metrics into it; earlier results are
 kept in `results/superseded/`. `make zoo` makes this page and the cards from recipes and results.
@@ -152,8 +153,9 @@ def measured_otherwise(seeds: list[dict[str, Any]], split: str, way: str) -> str
 
     shown = []
     if found:
-        without = f"{numbers(found)}: {statistics.mean(seed[plain] for seed in found):.1f} without"
-        note = without if len(found) < len(seeds) else ""
+        note = ""
+        if len(found) < len(seeds):
+            note = f"{numbers(found)}: {statistics.mean(seed[plain] for seed in found):.1f} without"
         shown.append(mean_and_range([seed[f"{plain}_{way}"] for seed in found], note=note))
     if diverged:
         shown.append(f"diverged ({numbers(diverged)})")
